@@ -1,0 +1,45 @@
+# `make` lists the targets. Everything happens in .venv; only Java (for Spark) comes from the system.
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+SOURCES := $(wildcard src tests benchmarks)
+BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check soak bench clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+
+setup: $(INSTALLED) java ## make .venv with everything, and see that Spark has a Java
+
+$(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
+	@tools/setup.sh venv
+	@echo "setup: installing into .venv, one or two minutes the first time"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	@touch $@
+
+java: $(INSTALLED)
+	@tools/setup.sh java
+
+demo: setup ## run the thesis scenario in the simulator and show its result
+	$(BIN)/gossamer simulate scenarios/thesis.toml
+
+check: $(INSTALLED) ## ruff, mypy and the import contract
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+test: setup check ## check, then every test but the long runs
+	$(BIN)/python -m pytest -n 2 -m "not soak" --durations=10
+
+soak: setup ## the long runs
+	$(BIN)/python -m pytest -m soak
+
+bench: setup ## every benchmark in turn
+	@set -e; for bench in $(BENCHMARKS); do echo "== $$bench"; $(BIN)/python $$bench; done
+
+clean: ## remove .venv, caches and build leftovers; results in runs/ stay
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

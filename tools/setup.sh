@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# What `make setup` needs from the machine:  tools/setup.sh venv | java
+# Nothing that is present is installed again; what may not be installed is named in one line.
+set -eu
+
+say() { echo "setup: $*" >&2; }
+
+apt_install() { # as root, or where sudo asks for no password
+    command -v apt-get >/dev/null || return 1
+    local sudo=""
+    if [ "$(id -u)" != 0 ]; then
+        sudo -n true 2>/dev/null || return 1
+        sudo="sudo -n"
+    fi
+    say "installing $* with apt"
+    $sudo apt-get -qq update && $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$@" >/dev/null
+}
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() { # PYTHON=... of the caller first, then the machine's own, then a newer one beside it
+    for python in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+        if new_enough "$python"; then
+            echo "$python"
+            return
+        fi
+    done
+    say "Python 3.11 or later is needed, found $(python3 --version 2>/dev/null || echo none); install it, or name it: make setup PYTHON=/path/to/python3.11"
+    return 1
+}
+
+make_venv() {
+    if new_enough .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1; then return; fi
+    local python package
+    python=$(find_python)
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then # Debian keeps these in a package of their own
+        package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+        apt_install "$package" || { say "$python cannot make virtual environments; install $package (apt-get install $package)"; return 1; }
+    fi
+    "$python" -m venv --clear .venv
+}
+
+java_is_enough() { # "17.0.15" is 17, the old "1.8.0" is 1; JAVA_HOME first, as Spark does
+    local version
+    version=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
+    [ "${version:-0}" -ge 17 ]
+}
+
+ensure_java() { # Debian 12 has 17; where it is gone, the default one is later
+    if java_is_enough; then return; fi
+    apt_install openjdk-17-jre-headless || apt_install default-jre-headless || true
+    java_is_enough || say "no Java 17 or later, so everything of Spark will be skipped; install openjdk-17-jre-headless (apt-get install openjdk-17-jre-headless)"
+}
+
+case "${1:-}" in
+venv) make_venv ;;
+java) ensure_java ;;
+*) say "usage: tools/setup.sh venv | java"; exit 2 ;;
+esac
