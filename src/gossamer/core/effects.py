@@ -1,0 +1,145 @@
+"""What a member asks of the world, in the imperative, in the order in which it must be done.
+
+The order is part of the meaning: what must be durable is persisted before it is acknowledged.
+"""
+
+from dataclasses import dataclass
+
+from gossamer.core.ids import Phase
+from gossamer.core.messages import Message
+from gossamer.core.packets import Packet, Run
+
+
+@dataclass(slots=True)
+class Multicast:
+    """Send to the whole group, unreliably. The sender does not hear itself.
+
+    `hops` limits how far it goes (the TTL of IP multicast); 0 is as far as the group reaches.
+    """
+
+    message: Message
+    hops: int = 0
+
+
+@dataclass(slots=True)
+class Unicast:
+    """Send to one member, unreliably."""
+
+    to: int
+    message: Message
+
+
+@dataclass(slots=True)
+class Announce:
+    """This packet now exists: what was published travels under this id."""
+
+    packet: Packet
+
+
+@dataclass(slots=True)
+class Refuse:
+    """What was published is not accepted (it never becomes a packet); `reason` says what is full."""
+
+    body: bytes
+    reason: str
+
+
+@dataclass(slots=True)
+class Deliver:
+    """Hand these packets to the application; `phase` is the rung by which they came."""
+
+    run: Run
+    phase: Phase
+
+
+@dataclass(slots=True)
+class ReportLost:
+    """Tell the application, in its place in the order, that `first..last` of `sender` will not come."""
+
+    sender: int
+    first: int
+    last: int
+    reason: str
+
+
+@dataclass(slots=True)
+class MarkStable:
+    """Tell the application that every member is taken to have `first..last` of `sender`."""
+
+    sender: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Persist:
+    """Write these packets to this member's log. Effects behind this one may rely on it: wait for the disk."""
+
+    run: Run
+
+
+@dataclass(slots=True)
+class Replay:
+    """Read `first..last` of `sender` from this member's log and send it to `to` as a logger's repairs."""
+
+    to: int
+    sender: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Collect:
+    """Delete `first..last` of `sender` from this member's log."""
+
+    sender: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class CheckOut:
+    """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before anything behind it."""
+
+    below: int
+
+
+@dataclass(slots=True)
+class Note:
+    """Write a row of the trace that nothing else would cause: a view, a suspicion, a buffer's change."""
+
+    kind: str
+    sender: int = -1
+    seqno: int = -1
+    peer: int = -1
+    phase: str = ""
+
+
+@dataclass(slots=True)
+class BecomeMember:
+    """The join is complete: this member is owed what comes after `horizon`."""
+
+    horizon: dict[int, int]
+
+
+@dataclass(slots=True)
+class BecomeStranger:
+    """The leave is complete: nobody keeps anything for this member any more."""
+
+
+Effect = (
+    Multicast
+    | Unicast
+    | Announce
+    | Refuse
+    | Deliver
+    | ReportLost
+    | MarkStable
+    | Persist
+    | Replay
+    | Collect
+    | CheckOut
+    | Note
+    | BecomeMember
+    | BecomeStranger
+)

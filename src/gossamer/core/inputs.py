@@ -1,0 +1,89 @@
+"""What happened to a member, in the past tense: all that ever goes into an automaton."""
+
+from dataclasses import dataclass, field
+
+from gossamer.core.effects import Deliver, Effect
+from gossamer.core.ids import Phase
+from gossamer.core.messages import Horizon, Message, PerSender
+from gossamer.core.packets import Run
+
+
+@dataclass(slots=True)
+class Started:
+    """The member begins, or begins again after a crash that lost its memory.
+
+    `horizon` gives, for senders that were there before it, the last number that it is not owed. The rest is
+    what durable storage kept: whether it `recovers`, the numbers that are `checked_out`, the packets `logged`.
+    """
+
+    horizon: Horizon
+    recovers: bool = False
+    checked_out: int = 0
+    logged: PerSender = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ViewChanged:
+    """Somebody outside (an oracle, an operator) says who the members are now."""
+
+    members: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class LeaveAsked:
+    """The application wants to leave the group."""
+
+
+@dataclass(slots=True)
+class Disconnecting:
+    """The network is about to go; the member will be back."""
+
+
+@dataclass(slots=True)
+class Reconnected:
+    """The network is back."""
+
+
+@dataclass(slots=True)
+class Published:
+    """The application published one packet's worth of events."""
+
+    body: bytes
+
+
+@dataclass(slots=True)
+class Received:
+    """A run of packets came from `source`, which need not be their sender."""
+
+    source: int
+    run: Run
+    phase: Phase
+    sender: int = field(init=False)
+    first: int = field(init=False)
+    last: int = field(init=False)
+    delivered: list[Effect] = field(init=False)
+    """The effects if the run is just delivered, the usual case: made once, however many members receive it."""
+
+    def __post_init__(self) -> None:
+        self.sender = self.run[0].sender
+        self.first = self.run[0].seqno
+        self.last = self.run[-1].seqno
+        self.delivered = [Deliver(self.run, self.phase)]
+
+
+@dataclass(slots=True)
+class Heard:
+    """A message that carries no packet came from `source`."""
+
+    source: int
+    message: Message
+
+
+@dataclass(slots=True)
+class Woke:
+    """The time that `next_deadline()` named has come."""
+
+
+Input = (
+    Started | ViewChanged | LeaveAsked | Disconnecting | Reconnected | Published | Received | Heard | Woke
+)

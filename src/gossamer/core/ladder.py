@@ -1,0 +1,152 @@
+"""The contract between a stack and its rungs.
+
+An automaton is a value with two entrances: `step(now, input)` returns the effects in order, and
+`next_deadline()` says when it wants a `Woke` input if nothing else happens before. A *rung* is one part of
+it: it keeps its own state, reads the member's common state through the `Ladder`, and appends effects to `out`.
+Rungs do not know each other. A rung overrides the hooks that concern it; the stack calls only those.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Protocol
+
+from gossamer.core.effects import Effect
+from gossamer.core.ids import Phase
+from gossamer.core.inputs import Input, Started
+from gossamer.core.messages import Gossip, PerSender
+from gossamer.core.packets import Packet, Run
+from gossamer.core.peers import Peers
+from gossamer.core.protocol import ProtocolSettings
+from gossamer.core.ranges import RangeSet
+from gossamer.core.service import Service
+from gossamer.core.streams import Stream, Streams
+from gossamer.core.timers import Timers
+
+Effects = list[Effect]
+MessageHandler = Callable[[float, int, Any, Effects], None]
+TimerHandler = Callable[[float, Effects], None]
+
+
+class Automaton(Protocol):
+    """Anything that the simulator and the live driver can run."""
+
+    def step(self, now: float, happened: Input) -> Effects:
+        """Take one input at time `now`; the effects are to be carried out in their order."""
+
+    def next_deadline(self) -> float:
+        """When to step with `Woke` if nothing happens before; infinity for never."""
+
+
+class Buffer(Protocol):
+    """What a member keeps for others (see `gossamer.buffering`)."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, now: float, run: Run) -> None:
+        """Keep these packets, for as long as the buffer's rule says."""
+
+    def get(self, sender: int, seqno: int) -> Packet | None:
+        """The packet, if it is kept."""
+
+    def held(self) -> PerSender:
+        """What is kept since the last round's end or before."""
+
+    def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
+        """Which of `numbers` are kept now."""
+
+    def round_over(self, now: float) -> PerSender:
+        """A round is over: what has been collected."""
+
+
+class Ladder(Protocol):
+    """What a rung may use of its member."""
+
+    me: int
+    settings: ProtocolSettings
+    rng: Random
+    streams: Streams
+    timers: Timers
+    peers: Peers
+    buffer: Buffer
+    service: Service
+    is_logger: bool
+    is_member: bool
+    logger_congested: bool
+    restored: Started
+
+    def stream(self, sender: int) -> Stream:
+        """What is known of `sender`; a new one starts at its first number."""
+
+    def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
+        """`source` says that the packets of `sender` up to `last` exist."""
+
+    def escalate(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """Peers cannot repair these: the next rung's turn, or a loss if there is none."""
+
+    def give_up(self, now: float, sender: int, first: int, last: int, reason: str, out: Effects) -> None:
+        """These will not come: report what is still missing of them as lost."""
+
+    def complete(self, now: float, to: int, gossip: Gossip) -> Gossip:
+        """Let every rung add to a gossip that is about to leave."""
+
+    def skip(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """These never were: nobody misses them."""
+
+
+class Rung:
+    """One rung: override what concerns it. `messages` and `alarms` name the handlers of its own words."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        self.ladder = ladder
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """The messages this rung answers to."""
+        return {}
+
+    def alarms(self) -> Mapping[str, TimerHandler]:
+        """The timers this rung sets, by name."""
+        return {}
+
+    def full(self) -> str:
+        """Why nothing can be published now; empty if it can."""
+        return ""
+
+    def buffered(self) -> int:
+        """How many packets this rung keeps, apart from the member's buffer."""
+        return 0
+
+    def started(self, now: float, out: Effects) -> None:
+        """The member began."""
+
+    def view_changed(self, now: float, joined: tuple[int, ...], left: tuple[int, ...], out: Effects) -> None:
+        """The members are others now."""
+
+    def leave_asked(self, now: float, out: Effects) -> None:
+        """The application wants to leave."""
+
+    def disconnecting(self, now: float, out: Effects) -> None:
+        """The network is about to go."""
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """The member was cut off and is back."""
+
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """A gossip is about to leave: add what this rung has to say."""
+
+    def published(self, now: float, packet: Packet, out: Effects) -> None:
+        """The member published a packet."""
+
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """New packets came (never twice the same)."""
+
+    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+        """Packets came of which none was new."""
+
+    def gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
+        """`first..last` of `sender` exist and were not received."""
+
+    def gap_escalated(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """`first..last` of `sender` are missing and peers cannot help."""
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """`first..last` of `sender` are not missing any more: received, given up or skipped."""

@@ -1,0 +1,42 @@
+"""The protocol's unit: one packet of one sender, and the run, in which packets are handled.
+
+A *run* is a list of packets of one sender with consecutive, ascending sequence numbers that arrived
+together. Everything that can be paid per run is not paid per packet.
+"""
+
+from dataclasses import dataclass
+
+from gossamer.core.ids import PacketId
+
+
+@dataclass(slots=True)
+class Packet:
+    """One packet: never changed after it was made. `body` holds events (or a fragment of one), opaque here."""
+
+    sender: int
+    seqno: int
+    body: bytes
+
+    @property
+    def id(self) -> PacketId:
+        """Its name."""
+        return PacketId(self.sender, self.seqno)
+
+
+Run = list[Packet]
+
+
+def split_into_runs(packets: list[Packet]) -> list[Run]:
+    """Cut a list of packets wherever the sender changes or the numbers do not follow on."""
+    runs: list[Run] = []
+    previous: Packet | None = None
+    for packet in packets:
+        follows = (
+            previous is not None and packet.sender == previous.sender and packet.seqno == previous.seqno + 1
+        )
+        if follows:
+            runs[-1].append(packet)
+        else:
+            runs.append([packet])
+        previous = packet
+    return runs

@@ -1,0 +1,190 @@
+"""A set of sequence numbers kept as sorted, disjoint, non-touching ranges.
+
+What a member has, lacks or may forget is almost always a few long ranges, so the cost of every operation
+follows the number of ranges, not of numbers: a million ids in three ranges cost as much as three.
+Ranges are inclusive, `(first, last)`, because that is how requests, losses and the wire speak of them.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+from gossamer.core import varint
+
+Range = tuple[int, int]
+
+
+class RangeSet:
+    """A mutable set of non-negative integers; `first..last` ranges in and out."""
+
+    __slots__ = ("_firsts", "_lasts")
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in ranges:
+            self.add(first, last)
+
+    def add(self, first: int, last: int | None = None) -> None:
+        """Put `first..last` (or `first` alone) in, joining what it touches."""
+        last = first if last is None else last
+        if first > last or first < 0:
+            raise ValueError(f"range {first}..{last}: first must be from 0 to last")
+        firsts, lasts = self._firsts, self._lasts
+        if not lasts or first > lasts[-1] + 1:  # the usual cases: beyond all that is known, ...
+            firsts.append(first)
+            lasts.append(last)
+            return
+        if first == lasts[-1] + 1:  # ... or right behind it
+            lasts[-1] = last
+            return
+        low = bisect_left(lasts, first - 1)  # the first range that touches or follows
+        high = bisect_right(firsts, last + 1)  # the first range beyond
+        if low < high:
+            first = min(first, firsts[low])
+            last = max(last, lasts[high - 1])
+        firsts[low:high] = [first]
+        lasts[low:high] = [last]
+
+    def discard(self, first: int, last: int | None = None) -> None:
+        """Take `first..last` (or `first` alone) out, as far as it is in."""
+        last = first if last is None else last
+        firsts, lasts = self._firsts, self._lasts
+        low = bisect_left(lasts, first)
+        high = bisect_right(firsts, last)
+        if low >= high:
+            return
+        keep: list[Range] = []
+        if firsts[low] < first:
+            keep.append((firsts[low], first - 1))
+        if lasts[high - 1] > last:
+            keep.append((last + 1, lasts[high - 1]))
+        firsts[low:high] = [r[0] for r in keep]
+        lasts[low:high] = [r[1] for r in keep]
+
+    def update(self, other: "RangeSet") -> None:
+        """Put all of `other` in."""
+        for first, last in other.ranges():
+            self.add(first, last)
+
+    def subtract(self, other: "RangeSet") -> None:
+        """Take all of `other` out."""
+        for first, last in other.ranges():
+            self.discard(first, last)
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self._firsts.clear()
+        self._lasts.clear()
+
+    def __contains__(self, value: int) -> bool:
+        at = bisect_left(self._lasts, value)
+        return at < len(self._firsts) and self._firsts[at] <= value
+
+    def __len__(self) -> int:
+        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts)
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.ranges():
+            yield from range(first, last + 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RangeSet) and (self._firsts, self._lasts) == (other._firsts, other._lasts)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"RangeSet([{', '.join(f'({a}, {b})' for a, b in self.ranges())}])"
+
+    @property
+    def first(self) -> int:
+        """The smallest number in it (IndexError if empty)."""
+        return self._firsts[0]
+
+    @property
+    def last(self) -> int:
+        """The largest number in it (IndexError if empty)."""
+        return self._lasts[-1]
+
+    def range_count(self) -> int:
+        """How many ranges it takes: what the set costs in memory and on the wire."""
+        return len(self._firsts)
+
+    def ranges(self) -> list[Range]:
+        """All of it, ascending, as a list that later changes do not touch."""
+        return list(zip(self._firsts, self._lasts, strict=True))
+
+    def newest(self) -> list[Range]:
+        """All of it, most recent range first (004 §4, optimization 4)."""
+        return list(zip(reversed(self._firsts), reversed(self._lasts), strict=True))
+
+    def within(self, first: int, last: int) -> list[Range]:
+        """The parts of `first..last` that are in the set."""
+        low = bisect_left(self._lasts, first)
+        high = bisect_right(self._firsts, last)
+        return [(max(self._firsts[i], first), min(self._lasts[i], last)) for i in range(low, high)]
+
+    def gaps(self, first: int, last: int) -> list[Range]:
+        """The parts of `first..last` that are not in the set."""
+        found = []
+        for inside_first, inside_last in self.within(first, last):
+            if first < inside_first:
+                found.append((first, inside_first - 1))
+            first = inside_last + 1
+        if first <= last:
+            found.append((first, last))
+        return found
+
+    def difference(self, other: "RangeSet") -> "RangeSet":
+        """What is in this set and not in `other`."""
+        return RangeSet(gap for first, last in self.ranges() for gap in other.gaps(first, last))
+
+    def intersection(self, other: "RangeSet") -> "RangeSet":
+        """What is in both."""
+        return RangeSet(part for first, last in self.ranges() for part in other.within(first, last))
+
+    def copy(self) -> "RangeSet":
+        """An equal set of its own."""
+        twin = RangeSet()
+        twin._firsts, twin._lasts = self._firsts.copy(), self._lasts.copy()
+        return twin
+
+    def encode(self, out: bytearray) -> None:
+        """Append the compact form: the number of ranges, then per range its distance from the last and length."""
+        varint.put(out, len(self._firsts))
+        behind = 0
+        for first, last in zip(self._firsts, self._lasts, strict=True):
+            varint.put(out, first - behind)
+            varint.put(out, last - first)
+            behind = last + 2  # the next range cannot start earlier: ranges do not touch
+
+    def encoded_size(self) -> int:
+        """How many bytes `encode` appends."""
+        total = varint.size(len(self._firsts))
+        behind = 0
+        for first, last in zip(self._firsts, self._lasts, strict=True):
+            total += varint.size(first - behind) + varint.size(last - first)
+            behind = last + 2
+        return total
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview, at: int) -> tuple["RangeSet", int]:
+        """The set at offset `at` and the offset behind it; ValueError if malformed. Work follows the input's length."""
+        count, at = varint.get(data, at)
+        if count > (len(data) - at) // 2:
+            raise ValueError(f"{count} ranges cannot fit in {len(data) - at} bytes")
+        found = cls()
+        behind = 0
+        for _ in range(count):
+            distance, at = varint.get(data, at)
+            length, at = varint.get(data, at)
+            first = behind + distance
+            last = first + length
+            if last >= 1 << 63:
+                raise ValueError("sequence number beyond 63 bits")
+            found._firsts.append(first)
+            found._lasts.append(last)
+            behind = last + 2
+        return found, at

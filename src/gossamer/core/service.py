@@ -1,0 +1,74 @@
+"""Serving repairs: what others asked of this member, in order, within its service limit.
+
+A request waits in a queue that is drained as fast as the limit allows (000 §7.1: a node can only serve so many
+requests a second). The queue is bounded; what does not fit is dropped, and its requester asks again. A packet
+that waits for a requester is not queued for it twice.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+from gossamer.core.budget import Budget
+from gossamer.core.effects import Effect
+from gossamer.core.messages import PerSender
+from gossamer.core.ranges import RangeSet
+from gossamer.core.timers import Timers
+
+TIMER = "service"
+_PACE_S = 0.005
+"""A busy server sends a few packets this often, rather than one at a time."""
+
+Send = Callable[[int, int, int, int, list[Effect]], None]
+"""Called with requester, sender, first, last and the effects: sends that range."""
+
+
+class Service:
+    """A member's queue of repairs to send."""
+
+    def __init__(self, limit: int, queue_packets: int, timers: Timers) -> None:
+        self._budget = Budget(limit)
+        self._queue: deque[tuple[int, int, Send]] = deque()  # requester, sender, how
+        self._waiting: dict[tuple[int, int, Send], RangeSet] = {}
+        self._room = queue_packets
+        self._limit = queue_packets
+        self._timers = timers
+
+    def offer(self, now: float, requester: int, wanted: PerSender, send: Send, out: list[Effect]) -> None:
+        """Send `wanted` to `requester` by `send`, as soon as the limit allows."""
+        for sender, numbers in wanted.items():
+            self._enqueue((requester, sender, send), numbers)
+        self.drain(now, out)
+
+    def drain(self, now: float, out: list[Effect]) -> None:
+        """Send what may be sent now, and set the timer for the rest."""
+        while self._queue:
+            key = self._queue[0]
+            waiting = self._waiting[key]
+            first, last = waiting.ranges()[0]
+            granted = self._budget.take(now, last - first + 1)
+            if granted:
+                key[2](key[0], key[1], first, first + granted - 1, out)
+                waiting.discard(first, first + granted - 1)
+                self._room += granted
+            if not waiting:
+                del self._waiting[self._queue.popleft()]
+            elif not granted:
+                self._timers.set(TIMER, max(self._budget.when(now), now + _PACE_S))
+                return
+            else:
+                self._queue.rotate(-1)  # the next requester's turn
+        self._timers.set(TIMER, inf)
+
+    def _enqueue(self, key: tuple[int, int, Send], numbers: RangeSet) -> None:
+        waiting = self._waiting.get(key)
+        fresh = numbers if waiting is None else numbers.difference(waiting)
+        for first, last in fresh.ranges():
+            last = min(last, first + self._room - 1)
+            if last < first:
+                return
+            if waiting is None:
+                waiting = self._waiting[key] = RangeSet()
+                self._queue.append(key)
+            waiting.add(first, last)
+            self._room -= last - first + 1

@@ -1,0 +1,30 @@
+"""The deadlines of one automaton: few, named, and the earliest always at hand."""
+
+from math import inf
+
+
+class Timers:
+    """Named deadlines. `next` is the earliest, a plain attribute because it is read after every step."""
+
+    __slots__ = ("_deadlines", "next")
+
+    def __init__(self) -> None:
+        self._deadlines: dict[str, float] = {}
+        self.next = inf
+
+    def set(self, name: str, deadline: float) -> None:
+        """Arm (or move) one timer; infinity disarms it."""
+        self._deadlines[name] = deadline
+        self.next = min(self._deadlines.values())
+
+    def get(self, name: str) -> float:
+        """When `name` will fire; infinity if it is not armed."""
+        return self._deadlines.get(name, inf)
+
+    def due(self, now: float) -> list[str]:
+        """The names whose time has come, earliest first, now disarmed."""
+        ready = sorted((at, name) for name, at in self._deadlines.items() if at <= now)
+        for _, name in ready:
+            self._deadlines[name] = inf
+        self.next = min(self._deadlines.values(), default=inf)
+        return [name for _, name in ready]

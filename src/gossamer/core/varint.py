@@ -1,0 +1,31 @@
+"""Unsigned integers in as few bytes as they need: seven bits a byte, least significant first (LEB128)."""
+
+MAX_BYTES = 10
+"""Enough for 64 bits and a bit more; a longer run of continuation bytes is an attack, not a number."""
+
+
+def put(out: bytearray, value: int) -> None:
+    """Append `value` (>= 0) to `out`."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def size(value: int) -> int:
+    """How many bytes `put` appends for `value`."""
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def get(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """The number at offset `at` and the offset behind it; ValueError if it is cut short, too long or not minimal."""
+    value = shift = 0
+    for offset in range(at, min(at + MAX_BYTES, len(data))):
+        byte = data[offset]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if byte == 0 and shift:
+                raise ValueError("varint is not minimal")
+            return value, offset + 1
+        shift += 7
+    raise ValueError("varint is cut short or too long")

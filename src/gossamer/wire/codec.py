@@ -1,0 +1,179 @@
+"""The datagram: a fixed header, then the fields of one message.
+
+ 0  magic 'G'    1  version    2  code of the message    3  flags (0)
+ 4  group, 4 bytes: which group, so that a stray datagram is not taken for ours
+ 8  source, 8 bytes: the member that sent this datagram
+16  the message: for data its number (8 bytes) and body; for a repair its phase and the whole datagram
+    of the origin, verbatim; for all others their fields, as `fields` writes them
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from gossamer.core.messages import (
+    Ack,
+    Collected,
+    Data,
+    Digest,
+    Echo,
+    Gossip,
+    Heartbeat,
+    Heartbeats,
+    Join,
+    Leave,
+    Members,
+    Message,
+    Never,
+    Repair,
+    Request,
+    Solicit,
+)
+from gossamer.core.packets import Packet
+from gossamer.wire.fields import (
+    ENTRIES,
+    FLAG,
+    HORIZON,
+    LAST,
+    NUMBER,
+    PER_SENDER,
+    PHASES,
+    SIGNATURE,
+    FieldCodec,
+)
+
+MAGIC: Final = 0x47
+VERSION: Final = 1
+
+_HEADER = Struct("!BBBBIQ")
+_SEQNO = Struct("!Q")
+HEADER_BYTES: Final = _HEADER.size
+DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size
+REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES
+
+_DATA, _REPAIR = 1, 2
+_FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
+    Ack: (3, (("have", PER_SENDER),)),
+    Request: (4, (("wanted", PER_SENDER),)),
+    Gossip: (
+        5,
+        (
+            ("missing", PER_SENDER),
+            ("seen", HORIZON),
+            ("heartbeats", SIGNATURE),
+            ("view", SIGNATURE),
+            ("stamp", NUMBER),
+        ),
+    ),
+    Collected: (6, (("gone", PER_SENDER),)),
+    Never: (7, (("numbers", PER_SENDER), ("lost", FLAG))),
+    Echo: (8, (("stamp", NUMBER),)),
+    Heartbeat: (9, (("last", LAST),)),
+    Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
+    Digest: (11, (("round", NUMBER), ("buffered", PER_SENDER))),
+    Solicit: (12, (("round", NUMBER), ("wanted", PER_SENDER))),
+    Join: (13, (("freshness", NUMBER), ("resume", FLAG))),
+    Leave: (14, (("freshness", NUMBER),)),
+    Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
+}
+_BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
+
+
+class WireError(ValueError):
+    """Bytes that are not a datagram of ours; the message says why."""
+
+
+@dataclass(slots=True)
+class Header:
+    """Where a datagram comes from."""
+
+    group: int
+    source: int
+
+
+def encode(header: Header, message: Message) -> bytes:
+    """The datagram for `message`."""
+    if isinstance(message, Data):
+        return _encode_data(header.group, message.packet)
+    if isinstance(message, Repair):
+        head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
+        return head + bytes([PHASES.index(message.phase)]) + _encode_data(header.group, message.packet)
+    code, fields = _FIELDS[type(message)]
+    out = bytearray(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source))
+    for name, codec in fields:
+        codec.put(out, getattr(message, name))
+    return bytes(out)
+
+
+def size(message: Message) -> int:
+    """The length of `encode(header, message)`, without writing it."""
+    if isinstance(message, Data):
+        return DATA_BYTES + len(message.packet.body)
+    if isinstance(message, Repair):
+        return REPAIR_BYTES + len(message.packet.body)
+    return HEADER_BYTES + sum(codec.size(getattr(message, name)) for name, codec in _FIELDS[type(message)][1])
+
+
+def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
+    """The header and the message of a datagram; WireError, never any other error, if it is not one."""
+    data = memoryview(datagram)
+    header, code = _decode_header(data)
+    try:
+        return header, _decode_message(header, code, data)
+    except ValueError as error:
+        raise WireError(str(error)) from None
+
+
+def _encode_data(group: int, packet: Packet) -> bytes:
+    head = _HEADER.pack(MAGIC, VERSION, _DATA, 0, group, packet.sender)
+    return b"".join((head, _SEQNO.pack(packet.seqno), packet.body))
+
+
+def _decode_header(data: memoryview) -> tuple[Header, int]:
+    if len(data) < HEADER_BYTES:
+        raise WireError(f"{len(data)} bytes are shorter than a header of {HEADER_BYTES}")
+    magic, version, code, flags, group, source = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise WireError(f"magic byte {magic:#x} is not {MAGIC:#x}")
+    if version != VERSION:
+        raise WireError(f"version {version} is not {VERSION}: update the older side")
+    if flags or source >= 1 << 63:
+        raise WireError("unknown flags" if flags else "source beyond 63 bits")
+    return Header(group, source), code
+
+
+def _decode_message(header: Header, code: int, data: memoryview) -> Message:
+    if code == _DATA:
+        return Data(_decode_packet(header, data))
+    if code == _REPAIR:
+        return _decode_repair(header, data)
+    if code not in _BY_CODE:
+        raise WireError(f"unknown message code {code}")
+    cls, fields = _BY_CODE[code]
+    at = HEADER_BYTES
+    values = {}
+    for name, codec in fields:
+        values[name], at = codec.get(data, at)
+    if at != len(data):
+        raise WireError(f"{len(data) - at} bytes behind the end of the message")
+    message: Message = cls(**values)
+    return message
+
+
+def _decode_packet(header: Header, data: memoryview) -> Packet:
+    if len(data) < DATA_BYTES:
+        raise WireError("data without a sequence number")
+    (seqno,) = _SEQNO.unpack_from(data, HEADER_BYTES)
+    if seqno >= 1 << 63:
+        raise WireError("sequence number beyond 63 bits")
+    return Packet(header.source, seqno, bytes(data[DATA_BYTES:]))
+
+
+def _decode_repair(header: Header, data: memoryview) -> Repair:
+    if len(data) < REPAIR_BYTES or data[HEADER_BYTES] >= len(PHASES):
+        raise WireError("repair is cut short or names no phase")
+    inner = data[HEADER_BYTES + 1 :]
+    origin, code = _decode_header(inner)
+    if code != _DATA or origin.group != header.group:
+        raise WireError("repair does not hold data of its group")
+    return Repair(_decode_packet(origin, inner), PHASES[data[HEADER_BYTES]])

@@ -1,0 +1,181 @@
+"""How one field of a message is written: each codec can `put`, `get` and tell the `size` without writing.
+
+Counts are checked against the bytes that are left before anything is allocated, so that the work and the
+memory of a decode follow the length of its input.
+"""
+
+from typing import Any, Protocol
+
+from gossamer.core import varint
+from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, Phase
+from gossamer.core.messages import Entry, Horizon, PerSender
+from gossamer.core.ranges import RangeSet
+
+PHASES: tuple[Phase, ...] = (FIRST_PASS, PEER, LOGGER)
+
+Data = bytes | memoryview
+
+
+class FieldCodec(Protocol):
+    """One kind of field."""
+
+    def put(self, out: bytearray, value: Any) -> None:
+        """Append `value`."""
+
+    def size(self, value: Any) -> int:
+        """How many bytes `put` appends."""
+
+    def get(self, data: Data, at: int) -> tuple[Any, int]:
+        """The value at offset `at` and the offset behind it; ValueError if malformed."""
+
+
+def _count(data: Data, at: int, bytes_each: int) -> tuple[int, int]:
+    """A number of things that follow, refused if they cannot fit."""
+    count, at = varint.get(data, at)
+    if count > (len(data) - at) // bytes_each:
+        raise ValueError(f"{count} things of {bytes_each} bytes cannot fit in {len(data) - at} bytes")
+    return count, at
+
+
+def _member(data: Data, at: int) -> tuple[int, int]:
+    member, at = varint.get(data, at)
+    if member >= 1 << 63:
+        raise ValueError("member beyond 63 bits")
+    return member, at
+
+
+class _Number:
+    """An unsigned number."""
+
+    put = staticmethod(varint.put)
+    size = staticmethod(varint.size)
+    get = staticmethod(_member)
+
+
+class _Last:
+    """A sequence number or -1 for none."""
+
+    def put(self, out: bytearray, value: int) -> None:
+        varint.put(out, value + 1)
+
+    def size(self, value: int) -> int:
+        return varint.size(value + 1)
+
+    def get(self, data: Data, at: int) -> tuple[int, int]:
+        value, at = _member(data, at)
+        return value - 1, at
+
+
+class _Flag:
+    """True or false."""
+
+    def put(self, out: bytearray, value: bool) -> None:
+        out.append(value)
+
+    def size(self, value: bool) -> int:
+        return 1
+
+    def get(self, data: Data, at: int) -> tuple[bool, int]:
+        if at >= len(data) or data[at] > 1:
+            raise ValueError("a flag is neither 0 nor 1")
+        return bool(data[at]), at + 1
+
+
+class _Signature:
+    """A hash: nothing but a 0 if there is none, else a 1 and 8 bytes."""
+
+    def put(self, out: bytearray, value: int) -> None:
+        out.append(value != 0)
+        if value:
+            out += value.to_bytes(8, "little")
+
+    def size(self, value: int) -> int:
+        return 9 if value else 1
+
+    def get(self, data: Data, at: int) -> tuple[int, int]:
+        there, at = FLAG.get(data, at)
+        if not there:
+            return 0, at
+        if len(data) - at < 8:
+            raise ValueError("a signature is cut short")
+        return int.from_bytes(data[at : at + 8], "little"), at + 8
+
+
+class _PerSender:
+    """Sets of sequence numbers, by sender."""
+
+    def put(self, out: bytearray, value: PerSender) -> None:
+        varint.put(out, len(value))
+        for sender, numbers in value.items():
+            varint.put(out, sender)
+            numbers.encode(out)
+
+    def size(self, value: PerSender) -> int:
+        return varint.size(len(value)) + sum(varint.size(s) + r.encoded_size() for s, r in value.items())
+
+    def get(self, data: Data, at: int) -> tuple[PerSender, int]:
+        count, at = _count(data, at, 2)
+        found: PerSender = {}
+        for _ in range(count):
+            sender, at = _member(data, at)
+            found[sender], at = RangeSet.decode(data, at)
+        if len(found) != count:
+            raise ValueError("a sender is named twice")
+        return found, at
+
+
+class _Horizon:
+    """One sequence number (or -1) by sender."""
+
+    def put(self, out: bytearray, value: Horizon) -> None:
+        varint.put(out, len(value))
+        for sender, last in value.items():
+            varint.put(out, sender)
+            LAST.put(out, last)
+
+    def size(self, value: Horizon) -> int:
+        return varint.size(len(value)) + sum(varint.size(s) + LAST.size(last) for s, last in value.items())
+
+    def get(self, data: Data, at: int) -> tuple[Horizon, int]:
+        count, at = _count(data, at, 2)
+        found: Horizon = {}
+        for _ in range(count):
+            sender, at = _member(data, at)
+            found[sender], at = LAST.get(data, at)
+        if len(found) != count:
+            raise ValueError("a sender is named twice")
+        return found, at
+
+
+class _Entries:
+    """The entries of a view."""
+
+    def put(self, out: bytearray, value: list[Entry]) -> None:
+        varint.put(out, len(value))
+        for entry in value:
+            varint.put(out, entry.member)
+            varint.put(out, entry.status)
+            varint.put(out, entry.freshness)
+
+    def size(self, value: list[Entry]) -> int:
+        parts = (varint.size(e.member) + varint.size(e.status) + varint.size(e.freshness) for e in value)
+        return varint.size(len(value)) + sum(parts)
+
+    def get(self, data: Data, at: int) -> tuple[list[Entry], int]:
+        count, at = _count(data, at, 3)
+        found = []
+        for _ in range(count):
+            member, at = _member(data, at)
+            status, at = varint.get(data, at)
+            freshness, at = _member(data, at)
+            found.append(Entry(member, status, freshness))
+        return found, at
+
+
+NUMBER: FieldCodec = _Number()
+LAST: FieldCodec = _Last()
+FLAG: FieldCodec = _Flag()
+SIGNATURE: FieldCodec = _Signature()
+PER_SENDER: FieldCodec = _PerSender()
+HORIZON: FieldCodec = _Horizon()
+ENTRIES: FieldCodec = _Entries()

@@ -1,0 +1,84 @@
+"""Timers, budgets, variable-length integers and settings."""
+
+from dataclasses import dataclass
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.core import varint
+from gossamer.core.budget import Budget
+from gossamer.core.settings import SettingError, build, setting
+from gossamer.core.timers import Timers
+
+
+def test_timers_tell_the_earliest_and_fire_in_order():
+    timers = Timers()
+    timers.set("b", 2.0)
+    timers.set("a", 1.0)
+    timers.set("c", 9.0)
+    assert timers.next == 1.0
+    assert timers.due(2.5) == ["a", "b"]
+    assert timers.next == 9.0
+    timers.set("c", inf)
+    assert timers.due(100.0) == []
+
+
+def test_a_budget_never_grants_more_than_its_rate_in_a_second():
+    budget = Budget(100)
+    assert budget.take(0.0, 50) == 2  # 2% of it at once
+    assert budget.take(0.0, 50) == 0
+    assert budget.when(0.0) > 0.0
+    granted = 2 + sum(budget.take(t / 1000, 5) for t in range(1, 1001))
+    assert 98 <= granted <= 100
+
+
+def test_a_budget_of_zero_is_no_limit():
+    assert Budget(0).take(0.0, 10**6) == 10**6
+
+
+@given(st.integers(0, 2**63))
+def test_varint_comes_back(value):
+    out = bytearray()
+    varint.put(out, value)
+    assert varint.get(out, 0) == (value, len(out))
+    assert varint.size(value) == len(out)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 11, b"\x80\x00"])
+def test_varint_that_is_cut_short_too_long_or_padded_is_refused(data):
+    with pytest.raises(ValueError, match="varint"):
+        varint.get(data, 0)
+
+
+@dataclass(frozen=True)
+class Sample:
+    rate: float = setting(1.0, "How fast.", unit="1/s", above=0, high=10)
+    kind: str = setting("a", "Which.", choices=("a", "b"))
+    pair: tuple[float, float] = setting((0.0, 0.0), "Two.", low=0, high=1)
+    for_: int = setting(0, "How long.", low=0)
+
+
+def test_settings_are_built_with_integers_for_floats_and_keywords_as_keys():
+    assert build(Sample, {"rate": 2, "pair": [0, 1], "for": 3}) == Sample(2.0, "a", (0.0, 1.0), 3)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"rat": 1}, r"unknown key x\.rat; did you mean rate\?"),
+        ({"rate": 11}, r"x\.rate = 11\.0: must be above 0 and at most 10"),
+        ({"rate": 0}, "above 0"),
+        ({"rate": float("nan")}, "must be above 0"),
+        ({"rate": "fast"}, r"x\.rate = 'fast': must be a number"),
+        ({"rate": True}, "must be a number"),
+        ({"kind": "c"}, "must be one of a, b"),
+        ({"pair": [0, 2]}, "at least 0 and at most 1"),
+        ({"pair": [0]}, "a list of 2"),
+        ({"for": 1.5}, "a whole number"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(table, says):
+    with pytest.raises(SettingError, match=says):
+        build(Sample, table, "x")

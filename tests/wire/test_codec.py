@@ -1,0 +1,86 @@
+"""Every message comes back from its bytes, has the size that the simulator is told, and nothing else is accepted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.core.messages import Ack, Data, Repair
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.wire import Header, WireError, decode, encode, size
+
+ids = st.integers(0, 2**63 - 1)
+range_sets = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 99)), max_size=5).map(
+    lambda pairs: RangeSet((first, first + length) for first, length in pairs)
+)
+per_sender = st.dictionaries(ids, range_sets, max_size=4)
+packets = st.builds(Packet, ids, ids, st.binary(max_size=50))
+phases = st.sampled_from(["first_pass", "peer", "logger"])
+messages = st.one_of(st.builds(Repair, packets, phases), st.builds(Ack, per_sender))
+headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
+
+
+@given(headers, messages)
+def test_messages_come_back(header, message):
+    datagram = encode(header, message)
+    assert decode(datagram) == (header, message)
+    assert size(message) == len(datagram)
+
+
+@given(headers, packets)
+def test_data_comes_back_from_its_own_sender(header, packet):
+    datagram = encode(header, Data(packet))
+    assert decode(datagram) == (Header(header.group, packet.sender), Data(packet))
+    assert size(Data(packet)) == len(datagram)
+
+
+@given(headers, messages, st.data())
+def test_a_message_cut_short_is_refused_or_shorter(header, message, data):
+    datagram = encode(header, message)
+    cut = datagram[: data.draw(st.integers(0, len(datagram) - 1))]
+    try:
+        assert size(decode(cut)[1]) == len(cut)
+    except WireError:
+        pass
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_decode_or_raise_wire_error(data):
+    try:
+        decode(data)
+    except WireError:
+        pass
+
+
+@given(headers, messages, st.data())
+def test_flipped_bits_decode_or_raise_wire_error(header, message, data):
+    damaged = bytearray(encode(header, message))
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        decode(bytes(damaged))
+    except WireError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d[:10], "shorter than a header"),
+        (lambda d: b"X" + d[1:], "magic"),
+        (lambda d: d[:1] + b"\x09" + d[2:], "version 9"),
+        (lambda d: d[:2] + b"\xee" + d[3:], "unknown message code 238"),
+        (lambda d: d[:3] + b"\x01" + d[4:], "flags"),
+        (lambda d: d + b"\x00", "behind the end"),
+    ],
+)
+def test_errors_say_what_is_wrong(change, says):
+    datagram = encode(Header(1, 2), Ack({3: RangeSet([(4, 5)])}))
+    with pytest.raises(WireError, match=says):
+        decode(change(datagram))
+
+
+def test_a_count_larger_than_the_message_is_refused_before_anything_is_built():
+    datagram = encode(Header(1, 2), Ack({}))[:-1] + b"\xff\xff\xff\x7f"
+    with pytest.raises(WireError, match="cannot fit"):
+        decode(datagram)
