@@ -1,0 +1,167 @@
+"""Agreement of order (002 §1 (b), (c)): two members deliver two packets that both deliver in the same order.
+
+Draw an arrow from each packet to the one that some member delivered next. If the arrows have no cycle, there
+is one order that every member followed, and all agree: that is linear, and the normal case. Where there is a
+cycle (a strong component of several packets) the members are compared two by two, on its packets only: three
+members can make a cycle without any two of them disagreeing, and that is no violation of (c).
+
+Of a packet delivered twice the first delivery counts. Once `LISTED_MAX` pairs of members are found to
+disagree the search ends. Memory: 8 bytes for each delivery, and one arrow for each two packets that follow
+each other somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.spec.arrays import Column, heads, order_by, repeats
+from gossamer.spec.ids import Ids
+from gossamer.spec.promises import Metadata
+from gossamer.spec.report import Findings, Violation
+from gossamer.trace.rows import Ints, Mask, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Deliveries:
+    """Who delivered what in which row: member by member, in order."""
+
+    who: Ints
+    packet: Ints
+    number: Ints
+
+    def select(self, where: Mask | Ints) -> _Deliveries:
+        return _Deliveries(self.who[where], self.packet[where], self.number[where])
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """The deliveries of one batch, for keeping."""
+
+    who: NDArray[np.int32]
+    runs: NDArray[np.int32]
+    packet: NDArray[np.int32]
+    offset: NDArray[np.int32]
+    first: int
+
+    @classmethod
+    def of(cls, made: _Deliveries) -> _Packed:
+        first = int(made.number.min()) if len(made.number) else 0
+        who, runs = np.unique_counts(made.who)
+        return cls(
+            who=who.astype(np.int32),
+            runs=runs.astype(np.int32),
+            packet=made.packet.astype(np.int32),
+            offset=(made.number - first).astype(np.int32),
+            first=first,
+        )
+
+    def unpack(self, wanted: Mask) -> _Deliveries:
+        """The deliveries of the packets wanted."""
+        where = np.flatnonzero(wanted[self.packet])
+        who = np.repeat(self.who, self.runs)[where].astype(np.int64)
+        number = self.first + self.offset[where].astype(np.int64)
+        return _Deliveries(who, self.packet[where].astype(np.int64), number)
+
+
+class Agreement:
+    name = "agreement"
+    reference = "002 §1 (b), (c)"
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._members = Ids()
+        self._packets = Ids()
+        self._latest = Column(fill=-1)  # by member: the packet that it delivered last
+        self._next = Column(fill=-1)  # by packet: the one that some member delivered next, an arrow
+        self._arrows = Ids()  # all other arrows
+        self._kept: list[_Packed] = []
+        self.found = Findings(self.name)
+
+    def feed(self, rows: Rows) -> None:
+        rows = rows.of("deliver")
+        who = self._members.add(rows.member, np.zeros_like(rows.member), rows.number)
+        packet = self._packets.add(rows.sender, rows.seqno, rows.number)
+        order = order_by(who)
+        made = _Deliveries(who[order], packet[order], rows.number[order])
+        self._kept.append(_Packed.of(made))
+        self._latest.grow(len(self._members))
+        previous = np.where(heads(made.who), self._latest.values[made.who], np.roll(made.packet, 1))
+        self._latest.values[made.who] = made.packet
+        self._draw(*(end[previous >= 0] for end in (previous, made.packet, made.number)))
+
+    def _draw(self, tail: Ints, head: Ints, number: Ints) -> None:
+        self._next.grow(len(self._packets))
+        new = self._next.values[tail] < 0
+        self._next.values[tail[new]] = head[new]
+        other = self._next.values[tail] != head
+        self._arrows.add(tail[other], head[other], number[other])
+
+    def finish(self) -> list[Violation]:
+        if not len(self._packets):
+            return []
+        tail = np.flatnonzero(self._next.values >= 0)
+        tails = np.concatenate([tail, self._arrows.a])
+        component = _components(
+            tails, np.concatenate([self._next.values[tail], self._arrows.b]), len(self._packets)
+        )
+        if (component >= 0).any():
+            self._compare(_first_deliveries(self._kept, component >= 0))
+        return self.found.listed()
+
+    def _compare(self, made: _Deliveries) -> None:
+        """Tries every two members on the packets of every cycle among first deliveries."""
+        follows = np.flatnonzero(~heads(made.who))
+        component = _components(made.packet[follows - 1], made.packet[follows], len(self._packets))
+        made = made.select(component[made.packet] >= 0)
+        made = made.select(order_by(component[made.packet]))
+        for cycle in _groups(made, component[made.packet]):
+            for one, other in combinations(_groups(cycle, cycle.who), 2):
+                self._compare_two(one, other)
+                if not self.found.room:
+                    return
+
+    def _compare_two(self, one: _Deliveries, other: _Deliveries) -> None:
+        _, mine, theirs = np.intersect1d(one.packet, other.packet, assume_unique=True, return_indices=True)
+        mine = mine[np.argsort(theirs)]  # where I delivered what we share, in the other's order
+        theirs = np.sort(theirs)
+        back = np.flatnonzero(mine[1:] < mine[:-1])
+        if not len(back):
+            return
+        (a, b), (c, d) = theirs[back[0] : back[0] + 2], mine[back[0] : back[0] + 2]
+        u, v = (f"({self._packets.a[p]}, {self._packets.b[p]})" for p in other.packet[[a, b]])
+        x, y = self._members.a[one.who[0]], self._members.a[other.who[0]]
+        text = f"member {y} delivered packet {u} before {v}, member {x} after it"
+        self.found.add(text, *np.sort([other.number[a], other.number[b], one.number[c], one.number[d]]))
+
+
+def _components(tail: Ints, head: Ints, packets: int) -> Ints:
+    """By packet: which strong component of several packets it is in, numbered from 0; -1 for none."""
+    from scipy.sparse import coo_array  # here, because only this checker pays for loading scipy
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(tail), np.float32), (tail, head)), shape=(packets, packets))
+    _, label = connected_components(graph, directed=True, connection="strong")
+    several = np.bincount(label, minlength=1) > 1
+    number = np.where(several, np.cumsum(several) - 1, -1)
+    component: Ints = number[label]
+    return component
+
+
+def _first_deliveries(kept: list[_Packed], tangled: Mask) -> _Deliveries:
+    """The first deliveries of tangled packets, member by member."""
+    parts = [part.unpack(tangled) for part in kept]
+    made = _Deliveries(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _Deliveries.__slots__)
+    )
+    made = made.select(order_by(made.who))
+    return made.select(~repeats(made.who * len(tangled) + made.packet))
+
+
+def _groups(made: _Deliveries, keys: Ints) -> Iterator[_Deliveries]:
+    """The deliveries with the same key, which stand together."""
+    for start, end in pairwise([*np.flatnonzero(heads(keys)), len(keys)]):
+        yield made.select(np.arange(start, end))

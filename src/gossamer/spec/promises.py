@@ -1,0 +1,55 @@
+"""What a trace's metadata promises, and which checkers hold it to that.
+
+`promises` is a list of the names in `PROMISES`; a trace without it promises `DEFAULT` only. `recovery` is
+"at-most-once" (the default) or "at-least-once" (000 §6.2), `bounds` gives the most packets that a place
+("buffer", "log") of a member may hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gossamer.trace.schema import TraceError
+
+Metadata = Mapping[str, object]
+
+PROMISES: dict[str, str] = {
+    "no-bogus": "reliable-multicast",
+    "at-most-once": "reliable-multicast",
+    "eventual": "reliable-multicast",
+    "eventual-or-lost": "reliable-multicast",
+    "fifo": "fifo",
+    "agreement": "agreement",
+    "bounded": "bounded-buffers",
+}
+"""Every promise, and the checker that holds a protocol to it."""
+
+DEFAULT = ("no-bogus", "at-most-once")
+
+
+def promised(metadata: Metadata) -> frozenset[str]:
+    found = metadata.get("promises", DEFAULT)
+    if not isinstance(found, list | tuple | set | frozenset):
+        raise TraceError(f"promises must be a list, not {found!r}")
+    for name in found:
+        if name not in list(PROMISES):  # a list, for what cannot be hashed
+            raise TraceError(f"unknown promise {name!r}; known are {', '.join(PROMISES)}")
+    return frozenset(found)
+
+
+def at_least_once(metadata: Metadata) -> bool:
+    found = metadata.get("recovery", "at-most-once")
+    if found not in ("at-most-once", "at-least-once"):
+        raise TraceError(f"recovery must be at-most-once or at-least-once, not {found!r}")
+    return found == "at-least-once"
+
+
+def bounds(metadata: Metadata) -> dict[str, int]:
+    found = metadata.get("bounds") or {}
+    if not isinstance(found, Mapping):
+        raise TraceError(f"bounds must be an object such as {{'buffer': 100}}, not {found!r}")
+    known = {str(place): bound for place, bound in found.items() if bound is not None}
+    for place, bound in known.items():
+        if not isinstance(bound, int) or bound < 0:
+            raise TraceError(f"the bound of {place!r} must be a whole number of packets, not {bound!r}")
+    return known

@@ -1,0 +1,143 @@
+"""Runs the checkers over a trace, in one pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+
+from gossamer.spec.agreement import Agreement
+from gossamer.spec.arrays import integers
+from gossamer.spec.buffers import BoundedBuffers
+from gossamer.spec.channel import Channel
+from gossamer.spec.fifo import Fifo
+from gossamer.spec.promises import PROMISES, Metadata, promised
+from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
+from gossamer.spec.report import Findings, Report, Result, Violation
+from gossamer.trace import reader
+from gossamer.trace.rows import Rows
+from gossamer.trace.schema import CODE, TraceError
+
+
+class Checker(Protocol):
+    """A specification that reads a trace in order: `feed` each batch once, then `finish` once."""
+
+    name: str
+    reference: str
+    found: Findings
+
+    def feed(self, rows: Rows) -> None: ...
+
+    def finish(self) -> list[Violation]: ...
+
+
+CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
+    checker.name: checker
+    for checker in (ReliableMulticast, ReliableMulticastWithCrashes, Channel, Fifo, Agreement, BoundedBuffers)
+}
+
+Words = dict[str, object]
+"""A row by the names of its columns."""
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the rows read and the rows there are."""
+
+
+class Checking:
+    """A check under way: `feed` it every batch in order, then ask for the `report` once.
+
+    Without names it takes the checkers that the promises in the metadata call for, and the channel's.
+    """
+
+    def __init__(self, metadata: Metadata, names: Sequence[str] | None = None) -> None:
+        self._started = perf_counter()
+        self._checkers = _chosen(metadata, names)
+        self._may_call_plain = names is None
+        self._rows = 0
+
+    def feed(self, rows: Rows) -> None:
+        self._rows += len(rows)
+        self._may_call_plain &= not (rows.kind == CODE["crash"]).any()
+        for checker in self._checkers:
+            checker.feed(rows)
+
+    def report(self, again: Iterable[Rows] = ()) -> Report:
+        """The verdicts; the same batches once `again`, if they can be had, put offending rows in words."""
+        if self._may_call_plain:
+            _call_plain(self._checkers)
+        found = [(checker, checker.finish()) for checker in self._checkers]
+        shown = {number for _, violations in found for each in violations for number in each.rows}
+        words = _describe(again, shown)
+        results = tuple(_result(checker, violations, words) for checker, violations in found)
+        return Report(self._rows, perf_counter() - self._started, results)
+
+
+def check(
+    path: str | os.PathLike[str], names: Sequence[str] | None = None, progress: Progress | None = None
+) -> Report:
+    """Checks a trace file: by these checkers or, without names, by those that its promises call for.
+
+    Raises TraceError if the file cannot be read as a trace.
+    """
+    metadata, total = reader.metadata(path), reader.row_count(path)
+    try:
+        checking = Checking(metadata, names)
+        for rows in reader.read(path):
+            checking.feed(rows)
+            if progress:
+                progress(rows.first + len(rows), total)
+        return checking.report(reader.read(path))
+    except TraceError as error:
+        named = str(error).startswith(os.fspath(path))
+        raise error if named else TraceError(f"{os.fspath(path)}: {error}") from error
+
+
+def check_rows(batches: Iterable[Rows], metadata: Metadata, names: Sequence[str] | None = None) -> Report:
+    """Checks a trace in memory."""
+    kept = list(batches)
+    checking = Checking(metadata, names)
+    for rows in kept:
+        checking.feed(rows)
+    return checking.report(kept)
+
+
+def _describe(batches: Iterable[Rows], numbers: set[int]) -> dict[int, Words]:
+    if not numbers:
+        return {}
+    wanted = integers(sorted(numbers))
+    return {
+        int(rows.number[i]): rows.describe(i)
+        for rows in batches
+        for i in np.flatnonzero(np.isin(rows.number, wanted))
+    }
+
+
+def _chosen(metadata: Metadata, names: Sequence[str] | None) -> list[Checker]:
+    if names is None:
+        wanted = {PROMISES[promise] for promise in promised(metadata)} | {Channel.name}
+        if ReliableMulticast.name in wanted:
+            wanted = wanted - {ReliableMulticast.name} | {ReliableMulticastWithCrashes.name}
+        names = [name for name in CHECKERS if name in wanted]
+    unknown = [name for name in names if name not in CHECKERS]
+    if unknown:
+        raise TraceError(f"unknown checker {unknown[0]!r}; known are {', '.join(CHECKERS)}")
+    return [CHECKERS[name](metadata) for name in names]
+
+
+def _call_plain(checkers: Sequence[Checker]) -> None:
+    """Without a crash the two specifications of reliable multicast are one, and it goes by the plain name."""
+    for checker in checkers:
+        if isinstance(checker, ReliableMulticastWithCrashes):
+            checker.name = checker.found.spec = ReliableMulticast.name
+            checker.reference = ReliableMulticast.reference
+
+
+def _result(checker: Checker, violations: list[Violation], words: dict[int, Words]) -> Result:
+    first = tuple(
+        replace(each, described=tuple(words[n] for n in each.rows if n in words)) for each in violations
+    )
+    return Result(checker.name, checker.reference, checker.found.count, first)

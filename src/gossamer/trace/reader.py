@@ -1,0 +1,113 @@
+"""Streams a trace back as `Rows`, batch by batch.
+
+Whatever is wrong with a file (absent, not Parquet, truncated, a column missing, of another type or with
+nulls, an unknown kind) is a `TraceError` of one line that begins with the path, never any other error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gossamer.trace.rows import Rows
+from gossamer.trace.schema import CODE, COLUMNS, KINDS, METADATA_KEY, TraceError
+
+BATCH_ROWS = 65_536
+_NAMES = ["kind", "phase"]
+_READ = [name for name in COLUMNS if name != "run"]
+
+Path = str | os.PathLike[str]
+
+
+def read(path: Path) -> Iterator[Rows]:
+    """The rows of a trace in batches, in order, in constant memory."""
+    phases: dict[str, int] = {}
+    first = 0
+    with _opened(path) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=_READ):
+            rows = _rows(batch, first, phases)
+            first += len(rows)
+            yield rows
+
+
+def metadata(path: Path) -> dict[str, Any]:
+    """The JSON object that the writer put beside the rows; empty if there is none."""
+    with _opened(path) as file:
+        text = (file.metadata.metadata or {}).get(METADATA_KEY, b"{}")
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise TraceError(f"its metadata is not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise TraceError(f"its metadata is not a JSON object but {text[:40]!r}")
+        return found
+
+
+def row_count(path: Path) -> int:
+    """How many rows the trace has, from its footer."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """The open file, its schema checked; every failure inside becomes a TraceError."""
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_schema(file.schema_arrow)
+        with pq.ParquetFile(path, read_dictionary=_NAMES, page_checksum_verification=True) as file:
+            yield file
+    except TraceError as error:
+        raise TraceError(f"{os.fspath(path)}: {error}") from error
+    except FileNotFoundError as error:
+        raise TraceError(f"{os.fspath(path)}: no such file") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TraceError(f"{os.fspath(path)}: not a readable Parquet file ({why})") from error
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    for name, kind in COLUMNS.items():
+        if name not in schema.names:
+            raise TraceError(f"the column {name!r} is missing; a trace has {', '.join(COLUMNS)}")
+        found = schema.field(name).type
+        found = found.value_type if pa.types.is_dictionary(found) else found
+        if str(found).removeprefix("large_") != kind:
+            raise TraceError(f"the column {name!r} is {found} and must be {kind}")
+
+
+def _rows(batch: pa.RecordBatch, first: int, phases: dict[str, int]) -> Rows:
+    batch.validate(full=True)  # Parquet pages of other writers may have no checksum
+    for name in _READ:
+        if batch.column(name).null_count:
+            raise TraceError(f"the column {name!r} holds a null at or after row {first}")
+    kind, kinds = _codes(batch.column("kind"))
+    unknown = [name for name in kinds if name not in CODE]
+    if unknown:
+        raise TraceError(f"unknown kind {unknown[0]!r} at or after row {first}; known are {', '.join(KINDS)}")
+    phase, names = _codes(batch.column("phase"))
+    return Rows(
+        number=np.arange(first, first + len(batch), dtype=np.int64),
+        t_ns=batch.column("t_ns").to_numpy(),
+        member=batch.column("member").to_numpy(),
+        kind=np.array([CODE[name] for name in kinds], np.int8)[kind],
+        sender=batch.column("sender").to_numpy(),
+        seqno=batch.column("seqno").to_numpy(),
+        peer=batch.column("peer").to_numpy(),
+        bytes=batch.column("bytes").to_numpy(),
+        phase=np.array([phases.setdefault(name, len(phases)) for name in names], np.int32)[phase],
+        phases=list(phases),
+    )
+
+
+def _codes(column: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return column.indices.to_numpy(), column.dictionary.to_pylist()

@@ -1,0 +1,60 @@
+"""The one trace schema and what its rows mean.
+
+A row is `run, t_ns, member, kind, sender, seqno, peer, bytes, phase`. Rows are in time order (`t_ns` never
+falls) and, within one `t_ns`, in causal order: the cause first. -1 and "" mean "not applicable".
+
+| kind | meaning |
+|---|---|
+| publish | member = sender published the packet (sender, seqno) |
+| send | member transmits a first-pass copy of (sender, seqno) to peer, -1 = multicast; phase `first_pass` |
+| repair | member retransmits (sender, seqno) to peer, -1 = multicast; phase `peer` or `logger` |
+| receive | member got a message from peer. Data: (sender, seqno) is the packet and phase is \
+`first_pass`, `peer` or `logger`. Control: sender = seqno = -1 and phase is the message's kind (`request`, \
+`gossip`, `ack`, `heartbeat`, `join`, `leave`, `view`, `suspect`) |
+| deliver | (sender, seqno) was handed to the application; phase `first_pass`, `peer` or `logger` is the \
+rung it came by (own packets: `first_pass`) |
+| lost | member gave up (sender, seqno); phase is the reason |
+| stable | member learned that every member has (sender, seqno) |
+| request, gossip, ack, heartbeat | member sent such a control message to peer, -1 = multicast |
+| join | member became a member: one plain row with sender = seqno = -1, then for every sender s it knows \
+of a row with sender = s, seqno = t_join[s]: of s it is owed the packets with seqno > t_join[s] only \
+(000 §5.3). Members from the start have a plain row at t = 0, before any publish, and are owed everything |
+| leave | member left |
+| view | member's view now holds peer with the status in phase |
+| suspect | member suspects peer |
+| crash, recover | phase `kept` or `lost` says what became of its memory. A crash with phase `lost` empties \
+the member's buffer without collect rows; a log is durable and survives |
+| store, collect | (sender, seqno) entered, left a place of this member; phase `buffer` or `log` |
+| drop | the network or a full inbox discarded something meant for member; phase is the reason |
+"""
+
+KINDS: tuple[str, ...] = (
+    *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
+    *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
+)
+"""Every kind of row; its place here is its code in `rows.Rows.kind`."""
+
+CODE: dict[str, int] = {kind: code for code, kind in enumerate(KINDS)}
+
+COLUMNS: dict[str, str] = {
+    "run": "string",
+    "t_ns": "int64",
+    "member": "int64",
+    "kind": "string",
+    "sender": "int64",
+    "seqno": "int64",
+    "peer": "int64",
+    "bytes": "int32",
+    "phase": "string",
+}
+"""The columns of the Parquet file and their Arrow types, in order."""
+
+METADATA_KEY = b"gossamer"
+"""Parquet key-value metadata: a JSON object with protocol, promises, members, scenario, seed, bounds, ..."""
+
+Row = tuple[int, int, str, int, int, int, int, str]
+"""(t_ns, member, kind, sender, seqno, peer, bytes, phase): a row without its run."""
+
+
+class TraceError(ValueError):
+    """A trace that cannot be read, written or checked; its message is one line that says what is wrong."""
