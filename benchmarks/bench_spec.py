@@ -8,7 +8,6 @@ written are more alike than those of a real run, whose file takes about 3 bytes 
 Run it with `python benchmarks/bench_spec.py [ROWS]`.
 """
 
-# ruff: noqa: T201
 from __future__ import annotations
 
 import resource

@@ -84,6 +84,4 @@ class Woke:
     """The time that `next_deadline()` named has come."""
 
 
-Input = (
-    Started | ViewChanged | LeaveAsked | Disconnecting | Reconnected | Published | Received | Heard | Woke
-)
+Input = Started | ViewChanged | LeaveAsked | Disconnecting | Reconnected | Published | Received | Heard | Woke

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from gossamer.core.effects import Effect
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Input, Started
-from gossamer.core.messages import Gossip, PerSender
+from gossamer.core.messages import Gossip, Horizon, PerSender
 from gossamer.core.packets import Packet, Run
 from gossamer.core.peers import Peers
 from gossamer.core.protocol import ProtocolSettings
@@ -42,8 +42,8 @@ class Buffer(Protocol):
 
     def __len__(self) -> int: ...
 
-    def add(self, now: float, run: Run) -> None:
-        """Keep these packets, for as long as the buffer's rule says."""
+    def add(self, now: float, run: Run) -> PerSender:
+        """Keep these packets, for as long as the buffer's rule says; what has to go for them."""
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
@@ -80,14 +80,29 @@ class Ladder(Protocol):
     def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
         """`source` says that the packets of `sender` up to `last` exist."""
 
+    def publish(self, now: float, body: bytes, out: Effects) -> None:
+        """Make a packet of `body` and send it, unless the member is full."""
+
     def escalate(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Peers cannot repair these: the next rung's turn, or a loss if there is none."""
 
     def give_up(self, now: float, sender: int, first: int, last: int, reason: str, out: Effects) -> None:
         """These will not come: report what is still missing of them as lost."""
 
+    def round_over(self, now: float, out: Effects) -> PerSender:
+        """A round is over: let the buffer age; what it has collected."""
+
     def complete(self, now: float, to: int, gossip: Gossip) -> Gossip:
         """Let every rung add to a gossip that is about to leave."""
+
+    def begin(self, horizon: Horizon) -> None:
+        """The member takes part from here on: it is owed what comes after `horizon`."""
+
+    def end(self) -> None:
+        """The member takes part no more."""
+
+    def sponsor(self, to: int, resume: bool, horizon: Horizon) -> None:
+        """Let every rung correct the horizon at which `to` is to begin, or to resume."""
 
     def skip(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """These never were: nobody misses them."""
@@ -111,6 +126,10 @@ class Rung:
         """Why nothing can be published now; empty if it can."""
         return ""
 
+    def holds(self, now: float, body: bytes, out: Effects) -> bool:
+        """Whether this rung takes over what was published, to `publish` it later or to refuse it."""
+        return False
+
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
         return 0
@@ -132,6 +151,9 @@ class Rung:
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """A gossip is about to leave: add what this rung has to say."""
+
+    def sponsoring(self, to: int, resume: bool, horizon: Horizon) -> None:
+        """`to` is about to be told to begin at `horizon`: correct it, if this rung knows better."""
 
     def published(self, now: float, packet: Packet, out: Effects) -> None:
         """The member published a packet."""

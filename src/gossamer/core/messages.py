@@ -112,11 +112,15 @@ class Heartbeats:
 
 @dataclass(slots=True)
 class Digest:
-    """A positive gossip (004 §4): what the source has buffered, in its round `round`."""
+    """A positive gossip (004 §4): what the source has buffered, in its round `round`.
+
+    `idle` gives the last numbers of senders of whom it has nothing buffered any more.
+    """
 
     kind: ClassVar[str] = "gossip"
     round: int
     buffered: PerSender
+    idle: Horizon = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,8 @@
 
 000 §4.2: the choice is uniform, or biased towards members that are near. With bias, the weight of a member
 falls with its measured round-trip time r as (1 - r / (1.1 * r_max)) ** power, power 1 (linear) or 2
-(quadratic); a member whose time is not known yet counts as near, and so is soon measured.
+(quadratic); a member that was not measured yet counts as near, and so is soon asked, and one that was asked and
+has not answered counts as the farthest.
 """
 
 from bisect import bisect
@@ -25,6 +26,7 @@ class Peers:
         self.signature = 0
         """How the view hashes, where views can differ; 0 where an oracle gives them."""
         self.rtt: dict[int, float] = {}
+        self._unanswered: set[int] = set()
         self._power = _POWER[selection]
         self._members: tuple[int, ...] = ()
         self._weights: list[float] | None = None
@@ -50,10 +52,17 @@ class Peers:
         """The loggers but this member."""
         return [logger for logger in self.loggers if logger != self.me]
 
+    def asked(self, peer: int) -> None:
+        """`peer` is about to be measured."""
+        if peer not in self.rtt and peer not in self._unanswered:
+            self._unanswered.add(peer)
+            self._weights = None
+
     def measured(self, peer: int, rtt: float) -> None:
         """A round trip to `peer` took `rtt` seconds."""
         if rtt < 0:
             return
+        self._unanswered.discard(peer)
         known = self.rtt.get(peer)
         self.rtt[peer] = rtt if known is None else known + _SMOOTHING * (rtt - known)
         self._weights = None
@@ -76,6 +85,8 @@ class Peers:
         return self._members[bisect(self._weights, rng.random() * self._weights[-1])]
 
     def _cumulated(self) -> list[float]:
-        scale = 1.1 * max(self.rtt.values()) or 1.0
-        weights = ((1.0 - self.rtt.get(m, 0.0) / scale) ** self._power for m in self._members)
+        farthest = max(self.rtt.values())
+        scale = 1.1 * farthest or 1.0
+        times = (self.rtt.get(m, farthest if m in self._unanswered else 0.0) for m in self._members)
+        weights = ((1.0 - time / scale) ** self._power for time in times)
         return list(accumulate(0.0 if m == self.me else w for m, w in zip(self._members, weights, strict=True)))

@@ -16,14 +16,17 @@ class ProtocolSettings:
 
     # The rungs.
     dissemination: str = setting(
-        "multicast", "First pass: IP multicast, random trees, or copies.", choices=("multicast", "trees", "copies")
+        "multicast",
+        "First pass: IP multicast, random trees, or copies.",
+        choices=("multicast", "trees", "copies"),
     )
     repair: str = setting(
         "none", "Who fills a gap first.", choices=("none", "acknowledged", "negative", "digest", "logger")
     )
     buffering: str = setting("none", "What a member keeps for others.", choices=("none", "age", "size"))
     heartbeat: str = setting(
-        "none", "How a last packet is missed: never, at each idle tick, ever more rarely, or by hashed gossip.",
+        "none",
+        "How a last packet is missed: never, at each idle tick, ever more rarely, or by hashed gossip.",
         choices=("none", "variable", "hashed"),
     )
     membership: str = setting("static", "Who says who is a member.", choices=("static", "sponsored"))
@@ -32,25 +35,38 @@ class ProtocolSettings:
     # Gossip.
     gossip_period: float = setting(0.25, "Length of a round (000 Table 7.1).", unit="s", above=0, high=3600)
     gossip_period_max: float = setting(
-        0.0, "Rounds stretch up to this while nothing is missing (000 §8); 0 keeps them fixed.", unit="s", low=0, high=3600
+        0.0,
+        "Rounds stretch up to this while nothing is missing (000 §8); 0 keeps them fixed.",
+        unit="s",
+        low=0,
+        high=3600,
     )
     fanout: int = setting(1, "Members gossiped to in a round.", low=1, high=1000)
     selection: str = setting(
         "linear", "How a target is drawn, by round-trip time.", choices=("uniform", "linear", "quadratic")
     )
-    view_size: int = setting(0, "Partial views: peers a member knows (004 opt. 6); 0 is all.", low=0, high=100_000)
+    view_size: int = setting(
+        0, "Partial views: peers a member knows (004 opt. 6); 0 is all.", low=0, high=100_000
+    )
     unsynchronized: bool = setting(True, "Each member counts its own rounds, out of step (004 opt. 5).")
-    gc_rounds: int = setting(10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1)
+    gc_rounds: int = setting(
+        10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1
+    )
     buffer_packets: int = setting(1000, "Room of a buffer by size.", unit="packets", low=1)
     peer_rounds: int = setting(
-        40, "Rounds after which a gap goes to the logger even without a note, as a fail-safe.", unit="rounds", low=1
+        40,
+        "Rounds after which a gap goes to the logger even without a note, as a fail-safe.",
+        unit="rounds",
+        low=1,
     )
     multicast_after: int = setting(
         0, "A repair asked for by this many is multicast (000 §8; 004 opt. 7 says 2); 0 never.", low=0
     )
     adaptive: bool = setting(False, "Ask the logger first while it is not congested (000 §8).")
     signature_rounds_max: int = setting(
-        8, "Hash signatures are sent every round after a disagreement, and down to every n rounds in peace.", low=1
+        8,
+        "Hash signatures are sent every round after a disagreement, and down to every n rounds in peace.",
+        low=1,
     )
 
     # pbcast.
@@ -61,7 +77,10 @@ class ProtocolSettings:
     cyclic: bool = setting(True, "Do not ask again for what was asked for in the last round (004 opt. 3).")
     recent_first: bool = setting(True, "Recover the newest packets first (004 opt. 4).")
     region_rtt: float = setting(
-        0.0, "A repair from farther than this is multicast again in the region (004 opt. 7); 0 never.", unit="s", low=0
+        0.0,
+        "A repair from farther than this is multicast again in the region (004 opt. 7); 0 never.",
+        unit="s",
+        low=0,
     )
     region_hops: int = setting(3, "How far a regional multicast goes.", unit="hops", low=1, high=255)
     trees: int = setting(4, "Random spanning trees to choose from (004 §4).", low=1, high=255)
@@ -70,23 +89,39 @@ class ProtocolSettings:
     # Loggers and senders.
     loggers: int = setting(0, "Members that are loggers (the last ones).", low=0, high=1000)
     retry_period: float = setting(
-        0.25, "How long an unanswered send or request waits before it is repeated.", unit="s", above=0, high=3600
+        0.25,
+        "How long an unanswered send or request waits before it is repeated.",
+        unit="s",
+        above=0,
+        high=3600,
     )
     send_buffer: int = setting(
-        100_000, "Packets kept until they are acknowledged; publishing more is refused.", unit="packets", low=1
+        100_000,
+        "Packets kept until they are acknowledged; publishing more is refused.",
+        unit="packets",
+        low=1,
     )
     rate_limit: float = setting(
-        0.0, "Packets a sender may send per second (004 §5); the rest waits; 0 is no limit.", unit="1/s", low=0
+        0.0,
+        "Packets a sender may send per second (004 §5); the rest waits; 0 is no limit.",
+        unit="1/s",
+        low=0,
     )
     admission: int = setting(
-        0, "While this many packets are buffered, new ones wait (004 §5); 0 is no limit.", unit="packets", low=0
+        0,
+        "While this many packets are buffered, new ones wait (004 §5); 0 is no limit.",
+        unit="packets",
+        low=0,
     )
     service_limit: int = setting(
         1000, "Repairs a member may send per second (000 §7.1); 0 is no limit.", unit="repairs/s", low=0
     )
     service_queue: int = setting(10_000, "Repairs that may wait to be sent.", unit="packets", low=1)
     log_timeout: float = setting(
-        172_800.0, "The fail-safe: a logged packet older than this goes, acknowledged or not.", unit="s", above=0
+        172_800.0,
+        "The fail-safe: a logged packet older than this goes, acknowledged or not.",
+        unit="s",
+        above=0,
     )
     heartbeat_min: float = setting(0.25, "First pause of variable heartbeats.", unit="s", above=0)
     heartbeat_max: float = setting(32.0, "Longest pause of variable heartbeats.", unit="s", above=0)
@@ -96,7 +131,11 @@ class ProtocolSettings:
     )
 
     # Membership and crashes.
-    sponsors: int = setting(2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100)
+    sponsors: int = setting(
+        2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100
+    )
     recovery: str = setting(
-        "at-most-once", "After a crash: join anew, or resume at the logger.", choices=("at-most-once", "at-least-once")
+        "at-most-once",
+        "After a crash: join anew, or resume at the logger.",
+        choices=("at-most-once", "at-least-once"),
     )

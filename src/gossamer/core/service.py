@@ -40,6 +40,10 @@ class Service:
             self._enqueue((requester, sender, send), numbers)
         self.drain(now, out)
 
+    def take(self, now: float, wanted: int = 1) -> int:
+        """How many of `wanted` repairs may be sent at once, past the queue; they count against the limit."""
+        return self._budget.take(now, wanted)
+
     def drain(self, now: float, out: list[Effect]) -> None:
         """Send what may be sent now, and set the timer for the rest."""
         while self._queue:

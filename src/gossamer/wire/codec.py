@@ -70,7 +70,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Echo: (8, (("stamp", NUMBER),)),
     Heartbeat: (9, (("last", LAST),)),
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
-    Digest: (11, (("round", NUMBER), ("buffered", PER_SENDER))),
+    Digest: (11, (("round", NUMBER), ("buffered", PER_SENDER), ("idle", HORIZON))),
     Solicit: (12, (("round", NUMBER), ("wanted", PER_SENDER))),
     Join: (13, (("freshness", NUMBER), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),

@@ -1,0 +1,1 @@
+"""Buffering: which packets a member keeps for others, and for how long."""

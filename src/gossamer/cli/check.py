@@ -1,0 +1,51 @@
+"""`gossamer check`: hold a trace against the specifications."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer.cli.progress import progress_bar
+from gossamer.spec import Report
+from gossamer.spec import check as check_trace
+
+
+def check(
+    trace: Annotated[Path, typer.Argument(help="A trace (Parquet), from the simulator or a live run.")],
+    spec: Annotated[
+        list[str] | None, typer.Option("--spec", help="Only this specification. May be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> int:
+    """Check a TRACE against the specifications that its protocol promises.
+
+    Exit code 1 if one is violated; the offending rows are named.
+
+    Example:
+
+        gossamer check tree.parquet
+    """
+    with progress_bar(f"checking {trace.name}", 1.0) as progress:
+        report = check_trace(trace, spec, lambda done, total: progress(done / max(total, 1)))
+    if as_json:
+        typer.echo(json.dumps(report.as_dict()))
+    else:
+        _show(trace, report)
+    return 0 if report.ok else 1
+
+
+def _show(trace: Path, report: Report) -> None:
+    console = Console()
+    title = f"{trace.name}: {report.rows:,} rows, {report.seconds:.2f} s"
+    table = Table("specification", "reference", "verdict", title=title, title_justify="left")
+    for result in report.results:
+        verdict = "[green]holds[/]" if result.ok else f"[bold red]{result.violations:,} violations[/]"
+        table.add_row(result.name, result.reference, verdict)
+    console.print(table)
+    for violation in report.violations:
+        console.print(f"[bold red]{violation.spec}[/]: {violation.message}", soft_wrap=True)
+        for row in violation.described:
+            console.print(f"    {row}", soft_wrap=True)

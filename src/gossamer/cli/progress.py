@@ -1,0 +1,19 @@
+"""A progress bar where somebody is looking, and nothing where nobody is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+@contextmanager
+def progress_bar(text: str, total: float) -> Iterator[Callable[[float], None]]:
+    """Yields a function that takes how far the work is; the bar goes to standard error, if that is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda done: bar.update(task, completed=min(done, total))

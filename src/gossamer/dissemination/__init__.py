@@ -1,0 +1,1 @@
+"""The first pass: how a new packet leaves its sender, once, unreliably."""

@@ -1,0 +1,181 @@
+"""Approximate membership with sponsors (000 §5.3, §6.2).
+
+To join, a process multicasts its wish until k members, or one logger, have answered that it is in their view. Each
+of these sponsors says how far it has seen every sender; the join takes effect at the element-wise maximum of
+that, t_join. Nothing sent after t_join is collected before the new member has it: a sponsor acknowledges to a
+logger only in gossip that carries its view, and so the logger learns of the new member first.
+
+Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. To leave is to
+join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back.
+"""
+
+from collections.abc import Mapping
+
+from gossamer.core.effects import BecomeMember, BecomeStranger, Multicast, Note, Unicast
+from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
+from gossamer.core.messages import Entry, Gossip, Horizon, Join, Leave, Members
+from gossamer.membership.view import DISCONNECTED, LEFT, MEMBER, STATUS_NAMES, View
+
+_ANNOUNCE = "sponsored.announce"
+_EAGERNESS = 4
+"""Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
+
+STRANGER, JOINING, IN, LEAVING = range(4)
+
+
+class Sponsored(Rung):
+    """This member's own standing, and its view of all the others."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        members = ladder.peers.all()
+        self._standing = IN if ladder.me in members else JOINING
+        self._view = View(Entry(m, MEMBER, 0) for m in members)
+        self._freshness = 0
+        self._sponsors: dict[int, None] = {}
+        self._t_join: Horizon = {}
+        self._resume = False
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """Joins, leaves, views, and the hash in every gossip."""
+        return {Join: self._join_asked, Leave: self._leave_told, Members: self._told, Gossip: self._gossiped}
+
+    def alarms(self) -> Mapping[str, TimerHandler]:
+        """The next time to say that we want in, or out."""
+        return {_ANNOUNCE: self._announce}
+
+    def started(self, now: float, out: Effects) -> None:
+        """A member from the first moment, or one that has to join."""
+        self.ladder.is_member = self._standing == IN
+        self._publish_view()
+        if self._standing == JOINING:
+            restored = self.ladder.restored
+            self._resume = restored.recovers and self.ladder.settings.recovery == "at-least-once"
+            self._begin(now, JOINING, out)
+
+    def leave_asked(self, now: float, out: Effects) -> None:
+        """Say goodbye until somebody has heard it."""
+        self._begin(now, LEAVING, out)
+
+    def disconnecting(self, now: float, out: Effects) -> None:
+        """Tell whoever hears it that we shall be back."""
+        self._declare(now, DISCONNECTED, out)
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """Tell everybody that we are back."""
+        if self._standing == IN:
+            self._declare(now, MEMBER, out)
+
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """The hash of our view."""
+        gossip.view = self._view.signature()
+
+    # This member's own wishes.
+
+    def _begin(self, now: float, standing: int, out: Effects) -> None:
+        self._standing = standing
+        self._sponsors = {}
+        self._t_join = {}
+        self._refresh(now)
+        self._announce(now, out)
+
+    def _announce(self, now: float, out: Effects) -> None:
+        if self._standing == JOINING:
+            out.append(Multicast(Join(self._freshness, self._resume)))
+        elif self._standing == LEAVING:
+            out.append(Multicast(Leave(self._freshness)))
+        else:
+            return
+        self.ladder.timers.set(_ANNOUNCE, now + self.ladder.settings.gossip_period)
+
+    def _refresh(self, now: float) -> None:
+        """Incarnations are told apart by the clock, which goes on over a crash (000 §5.3)."""
+        self._freshness = max(self._freshness + 1, int(now * 1e6))
+
+    def _declare(self, now: float, status: int, out: Effects) -> None:
+        self._refresh(now)
+        entry = Entry(self.ladder.me, status, self._freshness)
+        self._merge([entry], out)
+        out.append(Multicast(Members([entry])))
+
+    def _count_sponsor(self, now: float, source: int, message: Members, out: Effects) -> None:
+        mine = next((e for e in message.entries if e.member == self.ladder.me), None)
+        wanted = {JOINING: MEMBER, LEAVING: LEFT}.get(self._standing)
+        if mine is None or mine.freshness != self._freshness or mine.status != wanted:
+            return
+        logger = source in self.ladder.peers.loggers
+        if self._resume and self._standing == JOINING and not logger:
+            return  # only a logger knows where we stopped
+        self._sponsors[source] = None
+        for sender, seen in message.seen.items():
+            self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
+        if logger or len(self._sponsors) >= self.ladder.settings.sponsors:
+            self._settle(now, out)
+
+    def _settle(self, now: float, out: Effects) -> None:
+        if self._standing == JOINING:
+            self._standing = IN
+            self.ladder.begin(self._t_join)
+            out.append(BecomeMember(dict(self._t_join)))
+        else:
+            self._standing = STRANGER
+            self.ladder.end()
+            out.append(BecomeStranger())
+
+    # The others' wishes.
+
+    def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
+        if self._standing != IN:
+            return  # only members sponsor
+        self._merge([Entry(source, MEMBER, message.freshness)], out)
+        if self._offers(message.resume):
+            seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
+            self.ladder.sponsor(source, message.resume, seen)
+            out.append(Unicast(source, Members(self._view.entries(), seen=seen, sponsors=True)))
+
+    def _leave_told(self, now: float, source: int, message: Leave, out: Effects) -> None:
+        if self._standing != IN:
+            return
+        self._merge([Entry(source, LEFT, message.freshness)], out)
+        entry = self._view.get(source)
+        if entry is not None and self._offers(False):
+            out.append(Unicast(source, Members([entry], sponsors=True)))
+
+    def _offers(self, resume: bool) -> bool:
+        if self.ladder.is_logger:
+            return True
+        share = _EAGERNESS * self.ladder.settings.sponsors / max(1, len(self.ladder.peers))
+        return not resume and self.ladder.rng.random() < share
+
+    # Views.
+
+    def _told(self, now: float, source: int, message: Members, out: Effects) -> None:
+        if message.sponsors:
+            self._count_sponsor(now, source, message, out)
+        lacking = self._view.fresher_than(message.entries) if message.answer else []
+        if lacking:
+            out.append(Unicast(source, Members(lacking)))
+        self._merge(message.entries, out)
+        self._refute(now, out)
+
+    def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
+        if gossip.view and gossip.view != self._view.signature() and self._standing == IN:
+            out.append(Unicast(source, Members(self._view.entries(), answer=True)))
+
+    def _refute(self, now: float, out: Effects) -> None:
+        """Somebody holds a fresher but wrong entry of us (of an earlier life): correct it."""
+        mine = self._view.get(self.ladder.me)
+        if self._standing == IN and mine is not None and mine.status == LEFT:
+            self._freshness = max(self._freshness, mine.freshness)
+            self._declare(now, MEMBER, out)
+
+    def _merge(self, entries: list[Entry], out: Effects) -> None:
+        taken = self._view.merge(entries)
+        if taken:
+            self._publish_view()
+            for entry in taken:
+                out.append(Note("view", peer=entry.member, phase=STATUS_NAMES[entry.status]))
+
+    def _publish_view(self) -> None:
+        self.ladder.peers.replace(self._view.members(), self._view.claimants())
+        self.ladder.peers.signature = self._view.signature()

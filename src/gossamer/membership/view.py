@@ -1,0 +1,67 @@
+"""A view: one entry per member ever heard of, merged by freshness (000 §5.3).
+
+Of two entries for a member the fresher one counts, so views that meet become one, in any order. Entries of
+members that left are kept for a while as tombstones: without them, an old view would bring the dead back.
+"""
+
+from collections.abc import Iterable
+
+from gossamer.core.messages import Entry
+from gossamer.core.signature import signature
+
+LEFT, MEMBER, DISCONNECTED = range(3)
+STATUS_NAMES = ("left", "member", "disconnected")
+
+
+class View:
+    """Who is a member, as far as this member knows."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = {entry.member: entry for entry in entries}
+        self._signature: int | None = None
+
+    def entries(self) -> list[Entry]:
+        """Everything known, tombstones too."""
+        return list(self._entries.values())
+
+    def get(self, member: int) -> Entry | None:
+        """What is known of `member`."""
+        return self._entries.get(member)
+
+    def merge(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Take over what is fresher; those entries."""
+        taken = []
+        for entry in entries:
+            known = self._entries.get(entry.member)
+            if entry.status < len(STATUS_NAMES) and (known is None or entry.freshness > known.freshness):
+                self._entries[entry.member] = entry
+                taken.append(entry)
+        if taken:
+            self._signature = None
+        return taken
+
+    def fresher_than(self, entries: Iterable[Entry]) -> list[Entry]:
+        """What whoever sent `entries` does not know."""
+        theirs = {entry.member: entry.freshness for entry in entries}
+        return [e for e in self._entries.values() if e.freshness > theirs.get(e.member, -1)]
+
+    def members(self) -> tuple[int, ...]:
+        """Those in reach, ascending."""
+        return tuple(sorted(m for m, e in self._entries.items() if e.status == MEMBER))
+
+    def claimants(self) -> tuple[int, ...]:
+        """Those for whom packets are kept: in reach, or to be back."""
+        return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT))
+
+    def signature(self) -> int:
+        """The hash of who is a member; tombstones do not count, so they can be forgotten at any time."""
+        if self._signature is None:
+            alive = (e for e in self._entries.values() if e.status != LEFT)
+            self._signature = signature(sorted((e.member, e.status, e.freshness) for e in alive))
+        return self._signature
+
+    def forget_before(self, freshness: int) -> None:
+        """Drop tombstones older than this."""
+        for entry in self.entries():
+            if entry.status == LEFT and entry.freshness < freshness:
+                del self._entries[entry.member]

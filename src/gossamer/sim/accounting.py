@@ -1,0 +1,73 @@
+"""Traffic per link, counted once per transmission instead of once per crossing, and summed up at the end.
+
+A multicast adds one to the count of its tree and takes off the ranges that it did not reach; only when
+somebody asks is that spread over the links.
+"""
+
+from collections import defaultdict
+
+from gossamer.sim.routing import Tree
+
+
+class _TreeTraffic:
+    """One tree: transmissions over all of it, and the ranges of positions that some did not cross."""
+
+    __slots__ = ("bytes", "packets", "spared")
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.bytes = 0
+        self.spared: dict[tuple[int, int], list[int]] = {}
+
+
+class Accounting:
+    """Packets and bytes per directed link."""
+
+    def __init__(self, directed_links: int) -> None:
+        self._packets = [0] * directed_links
+        self._bytes = [0] * directed_links
+        self._trees: dict[Tree, _TreeTraffic] = {}
+
+    def multicast(self, tree: Tree, size: int) -> None:
+        """A packet goes over the whole tree ..."""
+        traffic = self._trees.get(tree)
+        if traffic is None:
+            traffic = self._trees[tree] = _TreeTraffic()
+        traffic.packets += 1
+        traffic.bytes += size
+
+    def spare(self, tree: Tree, first: int, end: int, size: int) -> None:
+        """... but did not cross the links of positions `first .. end-1`."""
+        if first < end:
+            counts = self._trees[tree].spared.setdefault((first, end), [0, 0])
+            counts[0] += 1
+            counts[1] += size
+
+    def link(self, link: int, size: int) -> None:
+        """A packet crosses one link."""
+        self._packets[link] += 1
+        self._bytes[link] += size
+
+    def settle(self) -> None:
+        """Spread what the trees counted over their links."""
+        for tree, traffic in self._trees.items():
+            packets = [traffic.packets] * len(tree.links)
+            sizes = [traffic.bytes] * len(tree.links)
+            for (first, end), (spared, spared_bytes) in traffic.spared.items():
+                for position in range(first, end):
+                    packets[position] -= spared
+                    sizes[position] -= spared_bytes
+            for position in range(1, len(tree.links)):
+                self._packets[tree.links[position]] += packets[position]
+                self._bytes[tree.links[position]] += sizes[position]
+        self._trees.clear()
+
+    def per_link(self) -> dict[int, tuple[int, int]]:
+        """For each undirected link that carried anything: packets, bytes."""
+        self.settle()
+        found: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for directed, packets in enumerate(self._packets):
+            if packets:
+                before = found[directed // 2]
+                found[directed // 2] = (before[0] + packets, before[1] + self._bytes[directed])
+        return dict(found)

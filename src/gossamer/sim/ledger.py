@@ -1,0 +1,177 @@
+"""The oracle's book: who is owed which packet, who got it when, and the summary at the end.
+
+It watches deliveries from outside and knows nothing of the protocol, so it can tell when everything is
+delivered or given up, and count what a protocol must never do (duplicates, bogus packets).
+"""
+
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from gossamer.core.ids import Phase
+from gossamer.core.packets import Packet
+
+_NOT_OWED, _OWED, _DELIVERED, _EXCUSED, _LOST = range(5)
+
+
+class _Record:
+    """One packet: when it was sent, and its state at each member."""
+
+    __slots__ = ("everywhere_at", "remaining", "sent_at", "states")
+
+    def __init__(self, sent_at: float, states: bytearray) -> None:
+        self.sent_at = sent_at
+        self.states = states
+        self.remaining = states.count(_OWED)
+        self.everywhere_at = -1.0
+
+
+class Ledger:
+    """What was owed and what came."""
+
+    def __init__(self, members: int) -> None:
+        self._members = members
+        self._records: dict[int, dict[int, _Record]] = {}
+        self._latencies = array("d")  # as they happened, each with the number of members it holds for
+        self._repeats = array("q")
+        self._log = array("q")  # every delivery in order: sender, seqno, members
+        self.outstanding = 0
+        self.sent = self.expected = self.duplicate = self.bogus = self.refused = 0
+        self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
+
+    def published(self, now: float, packet: Packet, owed_to: Sequence[int]) -> None:
+        """`packet` exists, and these members are owed it."""
+        if len(owed_to) == self._members:
+            states = bytearray((_OWED,)) * self._members
+        else:
+            states = bytearray(self._members)
+            for member in owed_to:
+                states[member] = _OWED
+        record = _Record(now, states)
+        self._records.setdefault(packet.sender, {})[packet.seqno] = record
+        self.sent += 1
+        self.expected += record.remaining
+        self.outstanding += record.remaining
+
+    def delivered(self, now: float, members: list[int], packet: Packet, phase: Phase) -> None:
+        """The applications of `members` got this packet."""
+        record = self._records.get(packet.sender, {}).get(packet.seqno)
+        if record is None:
+            self.bogus += len(members)
+            return
+        states = record.states
+        usual = 0
+        for member in members:
+            if states[member] == _OWED:
+                states[member] = _DELIVERED
+                usual += 1
+            elif states[member] == _DELIVERED:
+                self.duplicate += 1
+            else:  # was not owed it any more, or not yet: got it all the same
+                states[member] = _DELIVERED
+                self.expected += 1
+                self._count(now, record, 1, phase)
+        self._count(now, record, usual, phase)
+        self._settle(now, record, usual)
+        self._log.extend((packet.sender, packet.seqno, *members))
+
+    def given_up(self, now: float, member: int, sender: int, first: int, last: int) -> None:
+        """`member` was told that these will not come."""
+        records = self._records.get(sender, {})
+        for seqno in range(first, last + 1):
+            record = records.get(seqno)
+            if record is not None and record.states[member] == _OWED:
+                record.states[member] = _LOST
+                self._settle(now, record, 1)
+
+    def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
+        """`member` is owed what these senders published after `horizon`."""
+        for sender, last in horizon.items():
+            for seqno, record in self._records.get(sender, {}).items():
+                if seqno > last and record.states[member] == _NOT_OWED:
+                    record.states[member] = _OWED
+                    record.remaining += 1
+                    self.expected += 1
+                    self.outstanding += 1
+
+    def excuse_member(self, now: float, member: int) -> None:
+        """`member` is owed nothing of what was published so far and has not reached it."""
+        for records in self._records.values():
+            for record in records.values():
+                self._excuse(now, record, member)
+
+    def excuse_sender(self, now: float, sender: int) -> None:
+        """What `sender` published so far and has not arrived may never arrive (000 §6.1)."""
+        for record in self._records.get(sender, {}).values():
+            for member in range(self._members):
+                self._excuse(now, record, member)
+
+    def horizon(self) -> dict[int, int]:
+        """The last number of each sender."""
+        return {sender: max(records) for sender, records in sorted(self._records.items())}
+
+    def _excuse(self, now: float, record: _Record, member: int) -> None:
+        if record.states[member] == _OWED:
+            record.states[member] = _EXCUSED
+            self.expected -= 1
+            self._settle(now, record, 1)
+
+    def _count(self, now: float, record: _Record, times: int, phase: Phase) -> None:
+        self.by_phase[phase] += times
+        self._latencies.append(now - record.sent_at)
+        self._repeats.append(times)
+
+    def _settle(self, now: float, record: _Record, pairs: int) -> None:
+        record.remaining -= pairs
+        self.outstanding -= pairs
+        if record.remaining == 0 and pairs:
+            record.everywhere_at = now
+
+    def summary(self) -> dict[str, Any]:
+        """The parts of a result that speak of packets and deliveries."""
+        records = [r for _, by_number in sorted(self._records.items()) for r in by_number.values()]
+        everywhere = [
+            r for r in records if r.remaining == 0 and _LOST not in r.states and _DELIVERED in r.states
+        ]
+        latencies = np.repeat(np.array(self._latencies), np.array(self._repeats))
+        spread = np.array([r.everywhere_at - r.sent_at for r in everywhere])
+        return {
+            "packets": {
+                "sent": self.sent,
+                "everywhere": len(everywhere),
+                "lost": self.sent - len(everywhere),
+                "refused": self.refused,
+            },
+            "deliveries": {
+                "expected": self.expected,
+                "actual": len(latencies),
+                "duplicate": self.duplicate,
+                "bogus": self.bogus,
+                **self.by_phase,
+            },
+            "latency": _statistics(latencies, ("mean", "p50", "p99", "max")),
+            "everywhere_latency": _statistics(spread, ("mean", "std", "p50", "p99", "max")),
+        }
+
+    def digest(self) -> "blake2b":
+        """A hash that has taken in every delivery: who, what, when, in order."""
+        digest = blake2b(digest_size=16)
+        digest.update(self._log.tobytes())
+        digest.update(self._latencies.tobytes())
+        return digest
+
+
+def _statistics(values: np.ndarray[Any, np.dtype[np.float64]], names: tuple[str, ...]) -> dict[str, float]:
+    if not len(values):
+        return dict.fromkeys(names, 0.0)
+    known = {
+        "mean": lambda: np.mean(values),
+        "std": lambda: np.std(values),
+        "p50": lambda: np.percentile(values, 50),
+        "p99": lambda: np.percentile(values, 99),
+        "max": lambda: np.max(values),
+    }
+    return {name: float(known[name]()) for name in names}

@@ -1,0 +1,128 @@
+"""What a run leaves behind: counters always, trace rows if somebody wants them.
+
+Counting is by message kind and member; rows follow the one schema of `gossamer.trace`.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gossamer.core.effects import MarkStable, Note, ReportLost
+from gossamer.core.ids import EVERYONE, FIRST_PASS, Phase
+from gossamer.core.messages import Data, Message, Repair
+from gossamer.core.packets import Packet
+
+
+class Sink(Protocol):
+    """Where rows go: a file, or the checkers."""
+
+    def row(
+        self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str
+    ) -> None:
+        """Take one row."""
+
+    def many(
+        self,
+        t_ns: int,
+        members: Sequence[int],
+        kind: str,
+        sender: int,
+        seqno: int,
+        peer: int,
+        size: int,
+        phase: str,
+    ) -> None:
+        """Take one row for each of `members`, alike in everything else."""
+
+
+class Recorder:
+    """Counts every transmission; with a sink, also writes a row for everything that happens."""
+
+    def __init__(self, sink: Sink | None = None) -> None:
+        self._sink = sink
+        self.tracing = sink is not None
+        self.overhead: dict[str, list[int]] = {}  # by kind: packets, bytes
+        self.repairs: dict[int, int] = {}  # by member
+
+    def sent(self, now: float, member: int, to: int, message: Message, size: int) -> None:
+        """`member` put a message on the network."""
+        if isinstance(message, Repair):
+            self.repairs[member] = self.repairs.get(member, 0) + 1
+        elif not isinstance(message, Data):
+            counts = self.overhead.setdefault(message.kind, [0, 0])
+            counts[0] += 1
+            counts[1] += size
+        if self._sink is not None:
+            sender, seqno, phase = _carried(message)
+            self._sink.row(_ns(now), member, message.kind, sender, seqno, to, size, phase)
+
+    def received(self, now: float, members: Sequence[int], source: int, message: Message) -> None:
+        """A message reached `members`."""
+        if self._sink is not None:
+            sender, seqno, phase = _carried(message)
+            self._sink.many(_ns(now), members, "receive", sender, seqno, source, 0, phase or message.kind)
+
+    def published(self, now: float, packet: Packet) -> None:
+        """A packet exists."""
+        self._packet(now, (packet.sender,), "publish", packet, "")
+
+    def delivered(self, now: float, members: Sequence[int], packet: Packet, phase: Phase) -> None:
+        """The applications of `members` got a packet."""
+        self._packet(now, members, "deliver", packet, phase)
+
+    def lost(self, now: float, member: int, effect: ReportLost) -> None:
+        """`member` gave up."""
+        if self._sink is not None:
+            for seqno in range(effect.first, effect.last + 1):
+                self._sink.row(_ns(now), member, "lost", effect.sender, seqno, EVERYONE, 0, effect.reason)
+
+    def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
+        """`member` takes part from now on, and is owed what comes after `horizon`."""
+        self.noted(now, member, "join")
+        if self._sink is not None:
+            for sender, last in sorted(horizon.items()):
+                self._sink.row(_ns(now), member, "join", sender, last, EVERYONE, 0, "")
+
+    def stored(self, now: float, member: int, kind: str, sender: int, seqno: int) -> None:
+        """A packet entered (`store`) or left (`collect`) the log of `member`."""
+        if self._sink is not None:
+            self._sink.row(_ns(now), member, kind, sender, seqno, EVERYONE, 0, "log")
+
+    def stable(self, now: float, member: int, effect: MarkStable) -> None:
+        """`member` takes these for stable."""
+        if self._sink is not None:
+            for seqno in range(effect.first, effect.last + 1):
+                self._sink.row(_ns(now), member, "stable", effect.sender, seqno, EVERYONE, 0, "")
+
+    def note(self, now: float, member: int, effect: Note) -> None:
+        """What a stack has to say of itself."""
+        if self._sink is not None:
+            self._sink.row(
+                _ns(now), member, effect.kind, effect.sender, effect.seqno, effect.peer, 0, effect.phase
+            )
+
+    def dropped(self, now: float, member: int, reason: str) -> None:
+        """Something did not reach `member`."""
+        self.noted(now, member, "drop", reason)
+
+    def noted(self, now: float, member: int, kind: str, phase: str = "") -> None:
+        """Something befell `member`: join, leave, crash, recover, drop."""
+        if self._sink is not None:
+            self._sink.row(_ns(now), member, kind, -1, -1, EVERYONE, 0, phase)
+
+    def _packet(self, now: float, members: Sequence[int], kind: str, packet: Packet, phase: str) -> None:
+        if self._sink is not None:
+            size = len(packet.body)
+            self._sink.many(_ns(now), members, kind, packet.sender, packet.seqno, EVERYONE, size, phase)
+
+
+def _ns(time: float) -> int:
+    return round(time * 1e9)
+
+
+def _carried(message: Message) -> tuple[int, int, str]:
+    """The packet that a message carries, and by which rung; -1 and "" if it carries none."""
+    if isinstance(message, Data):
+        return message.packet.sender, message.packet.seqno, FIRST_PASS
+    if isinstance(message, Repair):
+        return message.packet.sender, message.packet.seqno, message.phase
+    return -1, -1, ""

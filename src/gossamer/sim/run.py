@@ -1,0 +1,153 @@
+"""One simulation from beginning to end: build the world, run it, sum it up."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from gossamer.core.ladder import Automaton
+from gossamer.core.settings import SettingError
+from gossamer.sim import topology as topologies
+from gossamer.sim.faults import Faults
+from gossamer.sim.recorder import Recorder, Sink
+from gossamer.sim.scenario import Scenario, check_members
+from gossamer.sim.topology import Topology, TopologyError
+from gossamer.sim.world import MakeStack, World
+from gossamer.stack import Stack, bounds, describe, promises
+
+GRACE_S = 0.5
+"""How long a run goes on after everything is settled, so that what must not happen has time to happen."""
+
+Progress = Callable[[float], None]
+"""Called now and then with the virtual time."""
+
+
+def build_topology(scenario: Scenario) -> Topology:
+    """The network of a scenario; SettingError if it cannot be built."""
+    t = scenario.topology
+    link = (t.latency, t.bandwidth, scenario.loss.link)
+    rng = Random(f"topology/{t.seed}")
+    try:
+        match t.kind:
+            case "lan":
+                return topologies.lan(t.members, *link)
+            case "star":
+                return topologies.star(t.members, *link)
+            case "mesh":
+                return topologies.mesh(t.members, *link)
+            case "tree":
+                return topologies.tree(t.members or None, t.branching, t.depth or None, *link)
+            case "transit-stub":
+                return topologies.transit_stub(t.members, *link, rng)
+            case "tiers":
+                return topologies.tiers(t.members, t.nodes or None, *link, rng)
+            case _:
+                return topologies.from_file(Path(scenario.folder) / t.path, t.bandwidth, scenario.loss.link)
+    except TopologyError as error:
+        raise SettingError(f"topology: {error}") from None
+
+
+def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
+    """What a trace says of its run: enough to check it and to repeat it."""
+    return {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "protocol": scenario.protocol.name,
+        "settings": describe(scenario.protocol),
+        "promises": promises(scenario.protocol),
+        "recovery": scenario.protocol.recovery,
+        "bounds": bounds(scenario.protocol),
+        "members": members,
+        "scenario": scenario.as_dict(),
+    }
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    sink: Sink | None = None,
+    progress: Progress | None = None,
+    make_stack: MakeStack | None = None,
+    topology: Topology | None = None,
+) -> dict[str, Any]:
+    """Run a scenario; `sink` receives the trace rows. The result is the table of `gossamer simulate --json`."""
+    began = perf_counter()
+    topology = topology or build_topology(scenario)
+    count = len(topology.members)
+    check_members(scenario, count)
+    recorder = Recorder(sink)
+    world = World(scenario, topology, make_stack or stack_maker(scenario, count, sink is not None), recorder)
+    faults = Faults(world, scenario.fault)
+    absent = faults.absent_at_first(scenario.fault)
+    world.start(tuple(m for m in range(count) if m not in absent))
+    world.run(_settled(world, faults), progress)
+    return _result(scenario, topology, world, perf_counter() - began)
+
+
+def stack_maker(scenario: Scenario, count: int, observed: bool = False) -> MakeStack:
+    """How the members of a scenario get their stacks; the last members are the loggers."""
+    loggers = tuple(range(count - scenario.protocol.loggers, count))
+
+    def make(me: int, members: tuple[int, ...], rng: Random) -> Automaton:
+        return Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed)
+
+    return make
+
+
+def _settled(world: World, faults: Faults) -> Callable[[], bool]:
+    """Whether all is published, every fault is over, and everything is delivered or given up, for a while now."""
+    since = -1.0
+
+    def settled() -> bool:
+        nonlocal since
+        if world.ledger.outstanding or world.publishing or faults.left:
+            since = -1.0
+            return False
+        if since < 0:
+            since = world.now
+        return world.now - since > GRACE_S
+
+    return settled
+
+
+def _result(scenario: Scenario, topology: Topology, world: World, seconds: float) -> dict[str, Any]:
+    recorder = world.recorder
+    links = {
+        f"{topology.links[link].a}-{topology.links[link].b}": {"packets": packets, "bytes": size}
+        for link, (packets, size) in sorted(world.network.accounting.per_link().items())
+    }
+    overhead = list(recorder.overhead.values())
+    result = {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "protocol": scenario.protocol.name,
+        "members": world.count,
+        "virtual_seconds": world.now,
+        **world.ledger.summary(),
+        "overhead": {"packets": sum(c[0] for c in overhead), "bytes": sum(c[1] for c in overhead)},
+        "overhead_by_kind": {
+            k: {"packets": c[0], "bytes": c[1]} for k, c in sorted(recorder.overhead.items())
+        },
+        "repairs": {
+            "sent": sum(recorder.repairs.values()),
+            "by_member": {str(m): n for m, n in sorted(recorder.repairs.items())},
+        },
+        "links": links,
+        "queue_drops": world.network.queue_drops,
+    }
+    result["violations"] = _plain_violations(scenario, result["deliveries"])
+    digest = world.ledger.digest()
+    digest.update(json.dumps(result, sort_keys=True).encode())
+    return result | {"trace_hash": digest.hexdigest(), "events": world.events, "wall_seconds": seconds}
+
+
+def _plain_violations(scenario: Scenario, deliveries: dict[str, int]) -> list[dict[str, Any]]:
+    """What the ledger alone can tell; `checked` holds the run against every specification that it promises."""
+    wrong = ("bogus",) if scenario.protocol.recovery == "at-least-once" else ("bogus", "duplicate")
+    return [
+        {"spec": "ledger", "message": f"{deliveries[kind]} {kind} deliveries", "rows": []}
+        for kind in wrong
+        if deliveries[kind]
+    ]

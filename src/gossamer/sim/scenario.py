@@ -1,0 +1,238 @@
+"""A scenario: all that a run depends on, as a TOML file (FoundationDB's habit: workload and faults as data).
+
+`load` and `parse` give a checked `Scenario` or raise `SettingError` with one line that names the key.
+"""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gossamer.core.protocol import ProtocolSettings
+from gossamer.core.settings import SettingError, build, setting
+from gossamer.stack import preset
+
+FAULTS = (
+    "partition",
+    "heal",
+    "crash",
+    "recover",
+    "disconnect",
+    "reconnect",
+    "perturb",
+    "lose",
+    "join",
+    "leave",
+    "cut",
+    "mend",
+)
+TOPOLOGIES = ("tiers", "transit-stub", "tree", "star", "lan", "mesh", "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologySettings:
+    """The network: who is connected to whom, and how good the links are."""
+
+    kind: str = setting("lan", "The shape of the network.", choices=TOPOLOGIES)
+    members: int = setting(0, "Group members; 0 lets `depth` or the file decide.", low=0, high=100_000)
+    branching: int = setting(4, "tree: children per node.", low=1, high=10_000)
+    depth: int = setting(0, "tree: levels below the root; 0 takes what `members` needs.", low=0, high=20)
+    nodes: int = setting(0, "tiers: nodes in all; 0 takes 30 per 18 members.", low=0, high=200_000)
+    seed: int = setting(
+        1, "tiers, transit-stub: which network is drawn; the run's seed leaves it as it is.", low=0
+    )
+    path: str = setting("", "file: an edge list of lines a,b,latency_s[,loss[,bandwidth_bps]].")
+    latency: float = setting(0.005, "One-way delay of a link.", unit="s", low=0, high=60)
+    bandwidth: float = setting(100e6, "Of a link, each direction; 0 is unlimited.", unit="bit/s", low=0)
+    queue: int = setting(50, "Packets that may wait per link and direction; more are dropped.", low=1)
+    exact: bool = setting(False, "One event per hop instead of one per path: slower, right under congestion.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossSettings:
+    """What the network does to packets, apart from full queues."""
+
+    link: float = setting(
+        0.0, "Probability that a link loses a packet, for all that is below it.", low=0, below=1
+    )
+    member: float = setting(0.0, "Probability that a receiver alone loses a packet.", low=0, below=1)
+    burst: tuple[float, float] = setting(
+        (0.0, 0.0), "Gilbert-Elliott at each receiver: P(good->bad), P(bad->good).", low=0, high=1
+    )
+    duplicate: float = setting(0.0, "Probability that a packet arrives twice.", low=0, below=1)
+    reorder: float = setting(0.0, "Probability of an extra delay of up to one latency.", low=0, high=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficSettings:
+    """Who publishes how much."""
+
+    senders: int = setting(1, "Members 0 .. senders-1 publish.", low=1)
+    rate: float = setting(100.0, "Packets per second over all senders.", unit="1/s", above=0, high=1e7)
+    size: int = setting(1024, "Bytes of a packet's body.", unit="bytes", low=1, high=65_000)
+    arrivals: str = setting("poisson", "How sends are spread.", choices=("poisson", "steady", "burst"))
+    burst_size: int = setting(10, "burst: packets per burst.", low=1, high=100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that goes wrong at a given time, and perhaps ends after a while."""
+
+    at: float = setting(0.0, "When it begins.", unit="s", low=0)
+    kind: str = setting("partition", "What happens.", choices=FAULTS)
+    members: tuple[int | tuple[int, ...], ...] = setting(
+        (), "Whom it concerns; a partition names its sides.", low=0
+    )
+    for_: float = setting(0.0, "How long it lasts; 0 is until something ends it.", unit="s", low=0)
+    link: tuple[int, ...] = setting((), "cut, mend: the two nodes of the link.", low=0)
+    probability: float = setting(0.5, "perturb: to sleep through a 100 ms interval (004 §7).", low=0, high=1)
+    packets: int = setting(50, "lose: how many consecutive packets are discarded (004 Fig. 14).", low=1)
+    memory: str = setting("kept", "crash: whether the process's memory survives.", choices=("kept", "lost"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One run, but for the seed."""
+
+    name: str = setting("unnamed", "What to call it.")
+    seed: int = setting(1, "The seed of everything random.", low=0, below=2**63)
+    duration: float = setting(10.0, "Time in which senders publish.", unit="s", above=0, high=1e6)
+    linger: float = setting(
+        60.0, "At most this long afterwards, until all is delivered or given up.", low=0, high=1e6
+    )
+    topology: TopologySettings = dataclasses.field(default_factory=TopologySettings)
+    loss: LossSettings = dataclasses.field(default_factory=LossSettings)
+    traffic: TrafficSettings = dataclasses.field(default_factory=TrafficSettings)
+    protocol: ProtocolSettings = dataclasses.field(default_factory=ProtocolSettings)
+    fault: tuple[Fault, ...] = ()
+    folder: str = setting(".", "Where relative paths start.")
+
+    def with_seed(self, seed: int) -> "Scenario":
+        """The same with another seed."""
+        return dataclasses.replace(self, seed=seed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A plain table, for traces and reports."""
+        table = dataclasses.asdict(self)
+        del table["folder"]
+        table["fault"] = [{k.rstrip("_"): v for k, v in fault.items()} for fault in table["fault"]]
+        return table
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
+    """Read a scenario file; `overrides` are texts like `loss.member=0.05`."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: not TOML: {error}") from None
+    for override in overrides:
+        _override(table, override)
+    return parse(table, str(path.parent))
+
+
+def parse(table: Mapping[str, Any], folder: str = ".") -> Scenario:
+    """A scenario from a plain table."""
+    table = dict(table)
+    faults = table.pop("fault", [])
+    if not isinstance(faults, list) or not all(isinstance(fault, dict) for fault in faults):
+        raise SettingError("fault: must be tables, each headed [[fault]]")
+    sections = {name: _section(table, name) for name in ("topology", "loss", "traffic", "protocol")}
+    protocol = sections.pop("protocol")
+    scenario = build(Scenario, {"folder": folder, **table})
+    scenario = dataclasses.replace(
+        scenario,
+        topology=build(TopologySettings, sections["topology"], "topology"),
+        loss=build(LossSettings, sections["loss"], "loss"),
+        traffic=build(TrafficSettings, sections["traffic"], "traffic"),
+        protocol=preset(_name(protocol), {k: v for k, v in protocol.items() if k != "name"}),
+        fault=tuple(build(Fault, fault, f"fault[{i}]") for i, fault in enumerate(faults)),
+    )
+    _check_topology(scenario.topology)
+    return scenario
+
+
+def check_members(scenario: Scenario, members: int) -> None:
+    """What can only be checked once the number of members is known: SettingError names the key."""
+    if scenario.traffic.senders > members:
+        raise SettingError(f"traffic.senders = {scenario.traffic.senders}: there are only {members} members")
+    if scenario.protocol.loggers >= members:
+        raise SettingError(
+            f"protocol.loggers = {scenario.protocol.loggers}: there are only {members} members"
+        )
+    for i, fault in enumerate(scenario.fault):
+        _check_fault(f"fault[{i}]", fault, members)
+
+
+def fault_members(fault: Fault) -> list[int]:
+    """Everyone a fault names, in order."""
+    return [m for part in fault.members for m in (part if isinstance(part, tuple) else (part,))]
+
+
+def _section(table: dict[str, Any], name: str) -> dict[str, Any]:
+    section = table.pop(name, {})
+    if not isinstance(section, dict):
+        raise SettingError(f"{name} = {section!r}: must be a table, headed [{name}]")
+    return section
+
+
+def _name(protocol: Mapping[str, Any]) -> str:
+    name = protocol.get("name", "unreliable")
+    if not isinstance(name, str):
+        raise SettingError(f"protocol.name = {name!r}: must be a text")
+    return name
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise SettingError(f"--set {override}: must look like loss.member=0.05")
+    *sections, key = path.strip().split(".")
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise SettingError(f"--set {override}: {section} is not a table")
+    table[key] = _value(text.strip())
+
+
+def _value(text: str) -> Any:
+    """A value as TOML would read it; anything else is a text."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _check_topology(topology: TopologySettings) -> None:
+    if topology.kind == "file" and not topology.path:
+        raise SettingError("topology.path: must name an edge list when topology.kind is file")
+    if topology.kind not in ("file", "tree") and topology.members < 2:
+        raise SettingError(f"topology.members = {topology.members}: must be at least 2")
+    if topology.kind == "tree" and not topology.depth and topology.members < 2:
+        raise SettingError("topology.members: a tree needs members (at least 2) or depth")
+
+
+def _check_fault(name: str, fault: Fault, members: int) -> None:
+    for member in fault_members(fault):
+        if member >= members:
+            raise SettingError(f"{name}.members names member {member}: there are only 0 to {members - 1}")
+    sides = [part for part in fault.members if isinstance(part, tuple)]
+    if fault.kind == "partition":
+        if len(sides) < 2 or len(sides) != len(fault.members):
+            raise SettingError(f"{name}.members: a partition names its sides, as [[0, 1], [2, 3]]")
+        if len(set(fault_members(fault))) != len(fault_members(fault)):
+            raise SettingError(f"{name}.members: a member cannot be on two sides")
+    elif fault.kind in ("cut", "mend"):
+        if len(fault.link) != 2:
+            raise SettingError(f"{name}.link: must name the two nodes of a link, as [0, 1]")
+    elif fault.kind != "heal" and (sides or not fault.members):
+        raise SettingError(f"{name}.members: must be a list of members, as [0, 1]")
+
+
+def canonical(scenario: Scenario) -> str:
+    """One text per scenario: equal scenarios, equal texts."""
+    return json.dumps(scenario.as_dict(), sort_keys=True)

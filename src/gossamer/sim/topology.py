@@ -1,0 +1,30 @@
+"""Networks for the simulator: nodes, links between them, and where the members live.
+
+A topology is a value. Generators are pure functions of their arguments and, for the random kinds,
+of a `random.Random`; the same arguments and seed give the same topology in any process. What is
+wrong with an argument or a file is a `TopologyError` whose text says what is allowed.
+
+Generators number nodes so that neighbours in number are near in the network, and write every link
+with `a < b`. Routing is in `routes`: the shortest-path tree, by latency, from one node.
+"""
+
+from gossamer.sim.topologies.edge_list import from_file
+from gossamer.sim.topologies.graph import LINKS_MAX, Link, Topology, TopologyError
+from gossamer.sim.topologies.hierarchical import tiers, transit_stub
+from gossamer.sim.topologies.regular import lan, mesh, star, tree
+from gossamer.sim.topologies.routing import routes
+
+__all__ = [
+    "LINKS_MAX",
+    "Link",
+    "Topology",
+    "TopologyError",
+    "from_file",
+    "lan",
+    "mesh",
+    "routes",
+    "star",
+    "tiers",
+    "transit_stub",
+    "tree",
+]

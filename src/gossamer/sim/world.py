@@ -1,0 +1,357 @@
+"""The simulated world: virtual time, a stack per member, and the execution of effects.
+
+One heap of (time, order, action). The order breaks ties, so that the same scenario and seed give the same
+run in any process. The world decides nothing: it carries messages, wakes members, and writes down what it sees.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+from random import Random
+from typing import Any
+
+from gossamer.core.effects import (
+    Announce,
+    BecomeMember,
+    BecomeStranger,
+    CheckOut,
+    Collect,
+    Deliver,
+    Effect,
+    MarkStable,
+    Multicast,
+    Note,
+    Persist,
+    Refuse,
+    Replay,
+    ReportLost,
+    Unicast,
+)
+from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, Phase
+from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
+from gossamer.core.ladder import Automaton
+from gossamer.core.messages import Data, Message, PerSender, Repair
+from gossamer.core.packets import Packet, Run
+from gossamer.core.ranges import RangeSet
+from gossamer.sim.ledger import Ledger
+from gossamer.sim.network import HopNetwork, Network
+from gossamer.sim.recorder import Recorder
+from gossamer.sim.scenario import Scenario
+from gossamer.sim.topology import Topology
+from gossamer.sim.traffic import arrivals
+from gossamer.wire import size as wire_size
+
+MakeStack = Callable[[int, tuple[int, ...], Random], Automaton]
+
+UP, ASLEEP, OFFLINE, DOWN, ABSENT = range(5)
+"""What a member can be: only UP takes part; ASLEEP keeps what comes for later (004 §7), the rest lose it."""
+
+INBOX_PACKETS = 1000
+"""What a sleeping member's operating system keeps for it; more is dropped, as by a full socket buffer."""
+
+
+class Disk:
+    """What a member has on stable storage: it survives a crash that loses the memory."""
+
+    def __init__(self) -> None:
+        self.log: dict[int, dict[int, Packet]] = {}
+        self.checked_out = 0
+
+    def logged(self) -> PerSender:
+        """Which packets the log holds."""
+        return {s: RangeSet((n, n) for n in sorted(by_number)) for s, by_number in sorted(self.log.items())}
+
+
+class World:
+    """Everything of one run that is not a fault."""
+
+    def __init__(
+        self, scenario: Scenario, topology: Topology, make_stack: MakeStack, recorder: Recorder
+    ) -> None:
+        self.scenario = scenario
+        self.count = len(topology.members)
+        self.now = 0.0
+        self.events = 0
+        self.ledger = Ledger(self.count)
+        self.recorder = recorder
+        self.states = [UP] * self.count
+        self.sponsored = scenario.protocol.membership == "sponsored"
+        self.disturbed = bool(scenario.fault)  # whether anybody can be other than UP
+        self.view: tuple[int, ...] = ()
+        self.stacks: list[Automaton | None] = [None] * self.count
+        self.network = self._make_network(topology)
+        self._make_stack = make_stack
+        self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self._order = 0
+        self._wake_at = [inf] * self.count
+        self.disks = [Disk() for _ in range(self.count)]
+        self._inboxes: dict[int, list[tuple[Input, Message, int]]] = {}
+        self._body = bytes(scenario.traffic.size)
+        self.publishing = 0
+        self._execute: dict[type, Callable[[int, Any], None]] = {
+            Multicast: self._multicast,
+            Unicast: self._unicast,
+            Deliver: self._deliver,
+            Announce: self._announce,
+            ReportLost: self._report_lost,
+            Refuse: self._refuse,
+            Persist: self._persist,
+            Replay: self._replay,
+            Collect: self._collect,
+            CheckOut: self._check_out,
+            MarkStable: self._mark_stable,
+            Note: self._note,
+            BecomeMember: self._become_member,
+            BecomeStranger: self._become_stranger,
+        }
+
+    def rng(self, purpose: str) -> Random:
+        """A generator of its own for each purpose, so that one does not disturb another. Text seeds hash stably."""
+        return Random(f"{self.scenario.seed}/{purpose}")
+
+    def at(self, time: float, action: Callable[[Any], None], argument: Any = None) -> None:
+        """Do `action(argument)` at `time`."""
+        self._order += 1
+        heappush(self._heap, (time, self._order, action, argument))
+
+    def start(self, members: tuple[int, ...]) -> None:
+        """Bring up the first members and begin to publish."""
+        self.view = members
+        for member in range(self.count):
+            if member in members:
+                self.bring_up(member, {})
+            else:
+                self.states[member] = ABSENT
+        for sender in range(self.scenario.traffic.senders):
+            times = arrivals(self.scenario.traffic, self.rng(f"traffic/{sender}"))
+            self.publishing += 1
+            self._publish_next((sender, times))
+
+    def run(self, finished: Callable[[], bool], tick: Callable[[float], None] | None = None) -> None:
+        """Go on until nothing is left to do, `finished()` says so, or the time is up."""
+        end = self.scenario.duration + self.scenario.linger
+        heap = self._heap
+        while heap and not finished():
+            time, _, action, argument = heappop(heap)
+            if time > end:
+                break
+            self.now = time
+            self.events += 1
+            action(argument)
+            if tick is not None and not self.events & 0x3FF:
+                tick(time)
+
+    def bring_up(self, member: int, horizon: dict[int, int], recovers: bool = False) -> None:
+        """A fresh stack for `member`, which goes on with what is on its disk; it is owed what follows `horizon`."""
+        disk = self.disks[member]
+        view = self.view
+        if self.sponsored and self.now > 0:  # it has to find out who is there, and where to begin
+            view, horizon = (), {}
+        elif not recovers:
+            self.recorder.joined(self.now, member, horizon)
+        self.states[member] = UP
+        self.stacks[member] = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
+        self._wake_at[member] = inf
+        self.step(member, Started(horizon, recovers, disk.checked_out, disk.logged()))
+
+    def change_view(self, view: tuple[int, ...]) -> None:
+        """The oracle tells everyone who the members are now, unless they find out for themselves."""
+        self.view = view
+        if self.sponsored:
+            return
+        for member in view:
+            if self.states[member] == UP:
+                self.step(member, ViewChanged(view))
+
+    def step(self, member: int, happened: Input) -> None:
+        """Give one input to a member and do what it asks for."""
+        stack = self.stacks[member]
+        assert stack is not None
+        self._carry_out(member, stack.step(self.now, happened))
+
+    def _carry_out(self, member: int, effects: list[Effect]) -> None:
+        execute = self._execute
+        for effect in effects:
+            execute[type(effect)](member, effect)
+        deadline = self.stacks[member].next_deadline()  # type: ignore[union-attr]
+        if deadline < self._wake_at[member]:
+            self._wake_at[member] = deadline
+            self.at(max(deadline, self.now), self._wake, member)
+
+    def wake_up(self, member: int) -> None:
+        """A member is back with its memory: first what waited for it, then its timers."""
+        was_offline = self.states[member] == OFFLINE
+        self.states[member] = UP
+        if was_offline:
+            self.step(member, Reconnected())
+        for happened, message, source in self._inboxes.pop(member, []):
+            self._arrived(([member], source, message, happened))
+        self._wake_at[member] = inf
+        self.step(member, Woke())
+
+    def _make_network(self, topology: Topology) -> Network:
+        rng = self.rng("network")
+        network: Network
+        if self.scenario.topology.exact:
+            network = HopNetwork(topology, self.scenario, rng, lambda time, do: self.at(time, lambda _: do()))
+        else:
+            network = Network(topology, self.scenario, rng)
+        if self.recorder.tracing:
+            network.dropped = lambda member, reason: self.recorder.dropped(self.now, member, reason)
+        return network
+
+    def _publish_next(self, argument: Any) -> None:
+        sender, times = argument
+        time = next(times)
+        if time < self.scenario.duration:
+            self.at(time, self._publish, (sender, times))
+        else:
+            self.publishing -= 1
+
+    def _publish(self, argument: Any) -> None:
+        sender = argument[0]
+        if self.states[sender] in (UP, OFFLINE):
+            self.step(sender, Published(self._body))
+        self._publish_next(argument)
+
+    def _wake(self, member: int) -> None:
+        if self._wake_at[member] > self.now or self.states[member] not in (UP, OFFLINE):
+            return
+        stack = self.stacks[member]
+        assert stack is not None
+        self._wake_at[member] = inf
+        if stack.next_deadline() <= self.now:
+            self.step(member, Woke())
+        else:
+            self._wake_at[member] = stack.next_deadline()
+            self.at(self._wake_at[member], self._wake, member)
+
+    def _arrived(self, argument: Any) -> None:
+        """A message reaches `members`, all at this moment.
+
+        Most of them do nothing but deliver it, and say so with the one list of effects that the input
+        brought along: those are settled together, the others one by one.
+        """
+        members, source, message, happened = argument
+        awake = self._awake(members, source, message, happened) if self.disturbed else members
+        if self.recorder.tracing:
+            self.recorder.received(self.now, awake, source, message)
+        now, stacks = self.now, self.stacks
+        usual = happened.delivered if type(happened) is Received else None
+        delivering = []
+        for member in awake:
+            effects = stacks[member].step(now, happened)  # type: ignore[union-attr]
+            if effects is usual:
+                delivering.append(member)
+            else:
+                self._carry_out(member, effects)
+        if delivering:
+            self._delivered(delivering, happened.run, happened.phase)
+
+    def _awake(self, members: list[int], source: int, message: Message, happened: Input) -> list[int]:
+        awake = []
+        for member in members:
+            if self.states[member] == UP:
+                awake.append(member)
+            elif self.states[member] == ASLEEP:
+                self._keep_for_later(member, source, message, happened)
+            else:
+                self.recorder.dropped(self.now, member, "unreachable")
+        return awake
+
+    def _keep_for_later(self, member: int, source: int, message: Message, happened: Input) -> None:
+        inbox = self._inboxes.setdefault(member, [])
+        if len(inbox) < INBOX_PACKETS:
+            inbox.append((happened, message, source))
+        else:
+            self.recorder.dropped(self.now, member, "inbox")
+
+    def _multicast(self, member: int, effect: Multicast) -> None:
+        if self.states[member] == OFFLINE:
+            return
+        message = effect.message
+        size = wire_size(message)
+        self.recorder.sent(self.now, member, EVERYONE, message, size)
+        self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops)
+
+    def _unicast(self, member: int, effect: Unicast) -> None:
+        if self.states[member] == OFFLINE:
+            return
+        message = effect.message
+        size = wire_size(message)
+        self.recorder.sent(self.now, member, effect.to, message, size)
+        self.network.unicast(self.now, member, effect.to, size, self._arrival(member, message))
+
+    def _arrival(self, source: int, message: Message) -> Callable[[float, list[int]], None]:
+        happened: Input
+        if isinstance(message, Data):
+            happened = Received(source, [message.packet], FIRST_PASS)
+        elif isinstance(message, Repair):
+            happened = Received(source, [message.packet], message.phase)
+        else:
+            happened = Heard(source, message)
+        return lambda time, members: self.at(time, self._arrived, (members, source, message, happened))
+
+    def _announce(self, member: int, effect: Announce) -> None:
+        owed_to = [m for m in self.view if self.states[m] != DOWN] if self.disturbed else self.view
+        self.ledger.published(self.now, effect.packet, owed_to)
+        self.recorder.published(self.now, effect.packet)
+
+    def _deliver(self, member: int, effect: Deliver) -> None:
+        self._delivered([member], effect.run, effect.phase)
+
+    def _delivered(self, members: list[int], run: Run, phase: Phase) -> None:
+        for packet in run:
+            self.ledger.delivered(self.now, members, packet, phase)
+            if self.recorder.tracing:
+                self.recorder.delivered(self.now, members, packet, phase)
+
+    def _report_lost(self, member: int, effect: ReportLost) -> None:
+        self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
+        self.recorder.lost(self.now, member, effect)
+
+    def _refuse(self, member: int, effect: Refuse) -> None:
+        self.ledger.refused += 1
+
+    def _persist(self, member: int, effect: Persist) -> None:
+        run = effect.run
+        by_number = self.disks[member].log.setdefault(run[0].sender, {})
+        for packet in run:
+            by_number[packet.seqno] = packet
+            self.recorder.stored(self.now, member, "store", packet.sender, packet.seqno)
+
+    def _collect(self, member: int, effect: Collect) -> None:
+        by_number = self.disks[member].log.get(effect.sender, {})
+        for seqno in range(effect.first, effect.last + 1):
+            if by_number.pop(seqno, None) is not None:
+                self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
+
+    def _replay(self, member: int, effect: Replay) -> None:
+        by_number = self.disks[member].log.get(effect.sender, {})
+        for seqno in range(effect.first, effect.last + 1):
+            if seqno in by_number:
+                self._unicast(member, Unicast(effect.to, Repair(by_number[seqno], LOGGER)))
+
+    def _check_out(self, member: int, effect: CheckOut) -> None:
+        self.disks[member].checked_out = effect.below
+
+    def _mark_stable(self, member: int, effect: MarkStable) -> None:
+        self.recorder.stable(self.now, member, effect)
+
+    def _note(self, member: int, effect: Note) -> None:
+        self.recorder.note(self.now, member, effect)
+
+    def _become_member(self, member: int, effect: BecomeMember) -> None:
+        self.view = tuple(sorted({*self.view, member}))
+        self.recorder.joined(self.now, member, effect.horizon)
+        self.ledger.joined(self.now, member, effect.horizon)
+
+    def _become_stranger(self, member: int, effect: BecomeStranger) -> None:
+        self.leave(member)
+
+    def leave(self, member: int) -> None:
+        """`member` is gone and owed nothing more."""
+        self.states[member] = ABSENT
+        self.view = tuple(m for m in self.view if m != member)
+        self.recorder.noted(self.now, member, "leave")
+        self.ledger.excuse_member(self.now, member)

@@ -1,0 +1,419 @@
+"""One member's protocol: the rungs put together, and the presets by name.
+
+A packet climbs: published -> first pass -> accepted, or a gap -> repair by peers -> repair by a logger -> order
+-> delivered. The stack does what every protocol shares: it numbers what is published, accepts each packet at most
+once, and passes a gap from rung to rung until it is filled, given up or found never to have been. The rest is
+the rungs'. `PRESETS` are plain data: a name for a choice of rungs and numbers.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final
+
+from gossamer.buffering.by_age import ByAge
+from gossamer.buffering.by_size import BySize
+from gossamer.buffering.none import NoBuffer
+from gossamer.core.effects import Announce, CheckOut, Note, Refuse
+from gossamer.core.ids import FIRST_PASS
+from gossamer.core.inputs import (
+    Disconnecting,
+    Heard,
+    Input,
+    LeaveAsked,
+    Published,
+    Received,
+    Reconnected,
+    Started,
+    ViewChanged,
+    Woke,
+)
+from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
+from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
+from gossamer.core.packets import Packet, split_into_runs
+from gossamer.core.peers import Peers
+from gossamer.core.protocol import ProtocolSettings
+from gossamer.core.service import TIMER, Service
+from gossamer.core.settings import SettingError, build
+from gossamer.core.streams import Stream, Streams
+from gossamer.core.timers import Timers
+from gossamer.dissemination.first_pass import CopiesPass, MulticastPass
+from gossamer.dissemination.flow import Flow
+from gossamer.dissemination.trees import Trees
+from gossamer.membership.sponsored import Sponsored
+from gossamer.ordering.fifo import Fifo
+from gossamer.ordering.none import Unordered
+from gossamer.repair.acknowledged import Acknowledged
+from gossamer.repair.digest import digest_gossip
+from gossamer.repair.hashed_heartbeat import HashedHeartbeat
+from gossamer.repair.logger import Logger
+from gossamer.repair.logger_client import LoggerClient
+from gossamer.repair.negative import NegativeGossip
+from gossamer.repair.send_buffer import SendBuffer
+from gossamer.repair.variable_heartbeat import VariableHeartbeat
+
+Worth = Callable[[int, int, int], bool]
+"""The application's say (000 §2.2, §3.3): whether `first..last` of a sender are worth asking for."""
+
+MakeRung = Callable[[Ladder], Rung]
+DISSEMINATIONS: Final[Mapping[str, MakeRung]] = {
+    "multicast": MulticastPass,
+    "copies": CopiesPass,
+    "trees": Trees,
+}
+REPAIRS: Final[Mapping[str, MakeRung]] = {
+    "acknowledged": Acknowledged,
+    "negative": NegativeGossip,
+    "digest": digest_gossip,
+}
+HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}
+MEMBERSHIPS: Final[Mapping[str, type[Rung]]] = {"sponsored": Sponsored}
+ORDERS: Final[Mapping[str, type[Unordered] | type[Fifo]]] = {"none": Unordered, "fifo": Fifo}
+
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "unreliable": {"dissemination": "multicast", "repair": "none"},
+    "basic": {"dissemination": "copies", "repair": "acknowledged"},
+    "lbrm": {"repair": "logger", "loggers": 1, "heartbeat": "variable"},
+    "rpbcast": {
+        "repair": "negative",
+        "buffering": "age",
+        "loggers": 1,
+        "heartbeat": "hashed",
+        "membership": "sponsored",
+    },
+    "pbcast": {
+        "repair": "digest",
+        "buffering": "age",
+        "ordering": "fifo",
+        "gossip_period": 0.1,
+        "selection": "uniform",
+        "multicast_after": 2,
+    },
+}
+
+
+def preset(name: str, overrides: Mapping[str, Any] | None = None) -> ProtocolSettings:
+    """The settings of the protocol `name`, with any of them overridden; SettingError if they cannot be."""
+    if name not in PRESETS:
+        raise SettingError(f"protocol.name = {name!r}: must be one of {', '.join(sorted(PRESETS))}")
+    settings = build(ProtocolSettings, {"name": name, **PRESETS[name], **(overrides or {})}, "protocol")
+    if settings.repair == "logger" and not settings.loggers:
+        raise SettingError("protocol.loggers = 0: must be at least 1 where protocol.repair is logger")
+    return settings
+
+
+def promises(settings: ProtocolSettings) -> tuple[str, ...]:
+    """What a protocol claims of every run, in the words of the specification checkers."""
+    claimed = ["no-bogus", "at-most-once"]
+    if settings.repair == "acknowledged" or settings.loggers:
+        claimed.append("eventual")
+    elif settings.repair != "none":
+        claimed.append("eventual-or-lost")
+    if settings.ordering == "fifo":
+        claimed.append("fifo")
+    if settings.buffering != "none":
+        claimed.append("bounded")
+    return tuple(claimed)
+
+
+def bounds(settings: ProtocolSettings) -> dict[str, int]:
+    """The most packets that a member's buffer may hold, where the protocol sets a bound."""
+    return {"buffer": settings.buffer_packets} if settings.buffering == "size" else {}
+
+
+class Stack:
+    """The automaton of one member. Also the `Ladder` that its rungs see."""
+
+    def __init__(
+        self,
+        me: int,
+        members: tuple[int, ...],
+        settings: ProtocolSettings,
+        rng: Random,
+        *,
+        loggers: tuple[int, ...] = (),
+        worth: Worth | None = None,
+        observed: bool = False,
+    ) -> None:
+        self.me = me
+        self.settings = settings
+        self.rng = rng
+        self.is_logger = me in loggers
+        self.is_member = True
+        self.logger_congested = False
+        self.restored = Started({})
+        self.streams: Streams = {me: Stream()}
+        self.timers = Timers()
+        self.peers = Peers(me, members, loggers, settings.selection)
+        self.buffer = _make_buffer(settings)
+        self.service = Service(settings.service_limit, settings.service_queue, self.timers)
+        self._worth = worth
+        self._observed = observed  # whether somebody wants to see the buffer change
+        self._checked_out = 0
+        self._order = ORDERS[settings.ordering]()
+        self._holds_back = settings.ordering != "none"
+        self._rungs = self._build_rungs()
+        self._index_hooks()
+        self._on: dict[type, Callable[[float, Any, Effects], None]] = {
+            Received: self._received,
+            Heard: self._heard,
+            Woke: self._woke,
+            Published: self._published,
+            Started: self._started,
+            ViewChanged: self._view_changed,
+            LeaveAsked: lambda now, happened, out: self._call(self._on_leave_asked, now, out),
+            Disconnecting: lambda now, happened, out: self._call(self._on_disconnecting, now, out),
+            Reconnected: lambda now, happened, out: self._call(self._on_reconnected, now, out),
+        }
+
+    # The automaton.
+
+    def step(self, now: float, happened: Input) -> Effects:
+        """Take one input; the effects are to be carried out in their order."""
+        out: Effects = []
+        if type(happened) is Received:
+            stream = self.streams.get(happened.sender)
+            if (
+                stream is not None
+                and stream.next == happened.first
+                and happened.sender != self.me
+                and not (self._holds_back and self._must_wait(happened))
+            ):
+                # The short path: the run follows on from what came before, so it is delivered as it is.
+                stream.next = happened.last + 1
+                for hook in self._on_accepted:
+                    hook(now, happened.source, happened.run, happened.phase, out)
+                return happened.delivered + out if out else happened.delivered
+        self._on[type(happened)](now, happened, out)
+        return out
+
+    def next_deadline(self) -> float:
+        """When to step with `Woke` if nothing happens before."""
+        return self.timers.next
+
+    def buffered(self) -> int:
+        """How many packets this member keeps for others."""
+        return len(self.buffer) + sum(rung.buffered() for rung in self._rungs)
+
+    # What rungs may use (see `Ladder`).
+
+    def stream(self, sender: int) -> Stream:
+        """What is known of `sender`; a new one starts at its first number."""
+        if sender not in self.streams:
+            self.streams[sender] = Stream()
+        return self.streams[sender]
+
+    def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
+        """`source` says that the packets of `sender` up to `last` exist."""
+        if sender != self.me:
+            gap = self.stream(sender).learn(last)
+            if gap is not None:
+                self._gap_found(now, source, sender, *gap, out)
+
+    def escalate(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """Peers cannot repair these: the next rung's turn, or a loss if there is none."""
+        if not self.peers.loggers:
+            self.give_up(now, sender, first, last, "collected", out)
+        for part in self.stream(sender).missing.within(first, last):
+            self._call(self._on_gap_escalated, now, sender, *part, out)
+
+    def give_up(self, now: float, sender: int, first: int, last: int, reason: str, out: Effects) -> None:
+        """These will not come: report what is still missing of them as lost."""
+        stream = self.stream(sender)
+        for part in stream.missing.within(first, last):
+            stream.missing.discard(*part)
+            stream.absent.add(*part)
+            self._call(self._on_gap_closed, now, sender, *part, out)
+            self._order.given_up(sender, *part, reason, out)
+
+    def round_over(self, now: float, out: Effects) -> PerSender:
+        """A round is over: let the buffer age; what it has collected."""
+        collected = self.buffer.round_over(now)
+        if self._observed:
+            self._note_collected(collected, out)
+        return collected
+
+    def complete(self, now: float, to: int, gossip: Gossip) -> Gossip:
+        """Let every rung add to a gossip that is about to leave."""
+        self._call(self._on_gossiping, now, to, gossip)
+        return gossip
+
+    def begin(self, horizon: Horizon) -> None:
+        """The member takes part from here on: it is owed what comes after `horizon`."""
+        self.is_member = True
+        for sender, last in horizon.items():
+            if sender != self.me:
+                self.streams[sender] = Stream(last + 1)
+                self._order.starts(sender, last + 1)
+
+    def end(self) -> None:
+        """The member takes part no more."""
+        self.is_member = False
+        self.streams = {self.me: self.streams[self.me]}
+
+    def sponsor(self, to: int, resume: bool, horizon: Horizon) -> None:
+        """Let every rung correct the horizon at which `to` is to begin, or to resume."""
+        self._call(self._on_sponsoring, to, resume, horizon)
+
+    def skip(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """These never were: nobody misses them."""
+        self.give_up(now, sender, first, last, "", out)
+
+    # Putting it together.
+
+    def _build_rungs(self) -> tuple[Rung, ...]:
+        settings = self.settings
+        kinds: list[MakeRung | None] = [DISSEMINATIONS[settings.dissemination]]
+        if self.peers.loggers:
+            kinds += [Logger if self.is_logger else SendBuffer, LoggerClient]
+        kinds += [REPAIRS.get(settings.repair), HEARTBEATS.get(settings.heartbeat)]
+        kinds += [MEMBERSHIPS.get(settings.membership)]
+        if settings.rate_limit or settings.admission:
+            kinds += [Flow]
+        return tuple(kind(self) for kind in kinds if kind is not None)
+
+    def _index_hooks(self) -> None:
+        """Find out once who overrides what, so that nobody pays for hooks that do nothing."""
+
+        def overriding(hook: str) -> list[Any]:
+            own = (rung for rung in self._rungs if getattr(type(rung), hook) is not getattr(Rung, hook))
+            return [getattr(rung, hook) for rung in own]
+
+        self._on_started = overriding("started")
+        self._on_view_changed = overriding("view_changed")
+        self._on_leave_asked = overriding("leave_asked")
+        self._on_disconnecting = overriding("disconnecting")
+        self._on_reconnected = overriding("reconnected")
+        self._on_published = overriding("published")
+        self._on_accepted = overriding("accepted")
+        self._on_repeated = overriding("repeated")
+        self._on_gap_found = overriding("gap_found")
+        self._on_gap_escalated = overriding("gap_escalated")
+        self._on_gap_closed = overriding("gap_closed")
+        self._on_gossiping = overriding("gossiping")
+        self._on_sponsoring = overriding("sponsoring")
+        self._fullness = overriding("full")
+        self._holders = overriding("holds")
+        if self.settings.buffering != "none":
+            self._on_accepted.insert(0, self._keep)
+        self._messages: dict[type, list[Any]] = {}
+        for rung in self._rungs:
+            for kind, handler in rung.messages().items():
+                self._messages.setdefault(kind, []).append(handler)
+        self._alarms = {name: handler for rung in self._rungs for name, handler in rung.alarms().items()}
+        self._alarms[TIMER] = self.service.drain
+
+    def _keep(self, now: float, source: int, run: list[Packet], phase: str, out: Effects) -> None:
+        collected = self.buffer.add(now, run)
+        if self._observed:
+            self._note_collected(collected, out)
+            out.extend(Note("store", p.sender, p.seqno, phase="buffer") for p in run)
+
+    def _note_collected(self, collected: PerSender, out: Effects) -> None:
+        for sender, numbers in collected.items():
+            out.extend(Note("collect", sender, seqno, phase="buffer") for seqno in numbers)
+
+    @staticmethod
+    def _call(hooks: list[Any], *arguments: Any) -> None:
+        for hook in hooks:
+            hook(*arguments)
+
+    # Inputs.
+
+    def _started(self, now: float, happened: Started, out: Effects) -> None:
+        self.begin(happened.horizon)
+        own = self.streams[self.me] = Stream(
+            happened.checked_out
+        )  # numbers that may be in use are not used again
+        self._order.starts(self.me, own.next)
+        self._checked_out = happened.checked_out
+        self.restored = happened
+        self._call(self._on_started, now, out)
+
+    def _view_changed(self, now: float, happened: ViewChanged, out: Effects) -> None:
+        before = self.peers.all()
+        joined = tuple(m for m in happened.members if m not in before)
+        left = tuple(m for m in before if m not in happened.members)
+        self.peers.replace(happened.members)
+        self._call(self._on_view_changed, now, joined, left, out)
+
+    def _published(self, now: float, happened: Published, out: Effects) -> None:
+        if not any(holds(now, happened.body, out) for holds in self._holders):
+            self.publish(now, happened.body, out)
+
+    def publish(self, now: float, body: bytes, out: Effects) -> None:
+        """Make a packet of `body` and send it, unless the member is full."""
+        for full in [self._not_yet, *self._fullness]:
+            if reason := full():
+                out.append(Refuse(body, reason))
+                return
+        stream = self.streams[self.me]
+        packet = Packet(self.me, stream.next, body)
+        if stream.next >= self._checked_out:
+            self._checked_out = stream.next + self.settings.sequence_block
+            out.append(CheckOut(self._checked_out))
+        stream.next += 1
+        out.append(Announce(packet))
+        self._call(self._on_published, now, packet, out)
+        if self.settings.buffering != "none":
+            self._keep(now, self.me, [packet], FIRST_PASS, out)
+        self._order.accepted([packet], FIRST_PASS, out)
+
+    def _received(self, now: float, happened: Received, out: Effects) -> None:
+        sender = happened.sender
+        if sender == self.me or not self.is_member:
+            return  # an echo or a forgery: nobody knows our packets better than we do; or not our business
+        stream = self.stream(sender)
+        before = stream.next
+        fresh, gap = stream.accept(happened.run)
+        if gap is not None:
+            self._gap_found(now, happened.source, sender, *gap, out)
+        if not fresh:
+            self._call(self._on_repeated, now, happened.source, happened.run, out)
+            return
+        for part in [fresh] if fresh is happened.run else split_into_runs(fresh):
+            if part[0].seqno < before:
+                self._call(self._on_gap_closed, now, sender, part[0].seqno, part[-1].seqno, out)
+            self._order.accepted(part, happened.phase, out)
+            self._call(self._on_accepted, now, happened.source, part, happened.phase, out)
+
+    def _gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
+        if self._worth is not None and not self._worth(sender, first, last):
+            self.give_up(now, sender, first, last, "declined", out)
+        elif self._on_gap_found and not (self.settings.adaptive and not self.logger_congested):
+            self._call(self._on_gap_found, now, source, sender, first, last, out)
+        elif self._on_gap_escalated:
+            self.escalate(now, sender, first, last, out)
+        elif self.settings.repair == "none" and self._holds_back:
+            self.give_up(now, sender, first, last, "unrepaired", out)
+
+    def _not_yet(self) -> str:
+        return "" if self.is_member else "not a member"
+
+    def _must_wait(self, happened: Received) -> bool:
+        return not self._order.passes(happened.sender, happened.first, happened.last)
+
+    def _heard(self, now: float, happened: Heard, out: Effects) -> None:
+        if not self.is_member and not isinstance(happened.message, Join | Leave | Members):
+            return  # who is not in the group yet, or any more, deals with nothing but that
+        for handler in self._messages.get(type(happened.message), ()):
+            handler(now, happened.source, happened.message, out)
+
+    def _woke(self, now: float, happened: Woke, out: Effects) -> None:
+        for name in self.timers.due(now):
+            self._alarms[name](now, out)
+
+
+def _make_buffer(settings: ProtocolSettings) -> Buffer:
+    match settings.buffering:
+        case "age":
+            return ByAge(settings.gc_rounds)
+        case "size":
+            return BySize(settings.buffer_packets)
+        case _:
+            return NoBuffer()
+
+
+def describe(settings: ProtocolSettings) -> dict[str, Any]:
+    """The settings as a plain table, for traces and reports."""
+    return dataclasses.asdict(settings)

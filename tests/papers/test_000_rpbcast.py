@@ -1,0 +1,671 @@
+"""The thesis, sentence by sentence: sender, logger, receiver, gossip, heartbeats, collection, membership, crashes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossamer.core.effects import BecomeMember, BecomeStranger, CheckOut, Collect, Persist, ReportLost, Unicast
+from gossamer.core.inputs import Disconnecting, Heard, LeaveAsked, Received, Reconnected, Started
+from gossamer.core.messages import (
+    Ack,
+    Collected,
+    Data,
+    Entry,
+    Gossip,
+    Heartbeat,
+    Heartbeats,
+    Join,
+    Leave,
+    Members,
+    Never,
+    Repair,
+    Request,
+)
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.membership.view import MEMBER
+
+from .hand import Letter, Table
+
+PERIOD = 0.25
+
+
+def rpbcast(members=4, loggers=(3,), **settings):
+    return Table("rpbcast", members, loggers=loggers, **settings)
+
+
+def lbrm(members=4, loggers=(3,), **settings):
+    return Table("lbrm", members, loggers=loggers, **settings)
+
+
+def to(*members):
+    return lambda letter: letter.to in members
+
+
+def not_to(*members):
+    return lambda letter: letter.to not in members
+
+
+def numbers(*ranges):
+    return RangeSet(ranges)
+
+
+# The sender (§3.1)
+
+
+def test_a_sender_keeps_a_packet_until_a_logger_acknowledges_it():
+    """Property 3.2. Reference: 000 §3.1"""
+    table = lbrm()
+    table.publish(0, 3)
+    assert table.stacks[0].buffered() == 3
+    table.settle()
+    assert table.stacks[0].buffered() == 0
+
+
+def test_a_sender_repeats_to_the_logger_each_tick_until_the_acknowledgement():
+    """Reference: 000 §3.1 (tick)"""
+    table = lbrm()
+    table.publish(0)
+    table.pass_on(not_to(3))
+    for _ in range(3):
+        table.wait(PERIOD, pass_on=False)
+    repairs = [letter for letter in table.take(Repair) if letter.to == 3]
+    assert len(repairs) >= 1
+    table.hand(repairs[0])
+    table.settle()
+    assert table.stacks[0].buffered() == 0
+
+
+def test_only_a_logger_can_release_the_send_buffer():
+    """Reference: 000 §3.1 (receive ACK, precondition)"""
+    table = lbrm()
+    table.publish(0)
+    table.letters.clear()
+    table.step(0, Heard(1, Ack({0: numbers((0, 0))})))
+    assert table.stacks[0].buffered() == 1
+    table.step(0, Heard(3, Ack({0: numbers((0, 10**15))})))
+    assert table.stacks[0].buffered() == 0
+
+
+# The logger (§3.2)
+
+
+def test_a_logger_persists_before_it_acknowledges_and_acknowledges_every_copy():
+    """Reference: 000 §3.2"""
+    table = lbrm()
+    packet = Packet(0, 0, b"x")
+    first = table.step(3, Received(0, [packet], "first_pass"))
+    kinds = [type(e) for e in first if isinstance(e, Persist | Unicast)]
+    assert kinds == [Persist, Unicast]
+    again = table.step(3, Received(0, [packet], "peer"))
+    assert [e.message for e in again] == [Ack({0: numbers((0, 0))})]
+
+
+def test_a_logger_answers_what_it_has_and_does_not_queue_what_it_has_not():
+    """Reference: 000 §3.2"""
+    table = lbrm()
+    table.step(3, Received(0, [Packet(0, 0, b"x")], "first_pass"))
+    table.letters.clear()
+    table.step(3, Heard(1, Request({0: numbers((0, 5))})))
+    assert [(r.to, r.message.packet.seqno, r.message.phase) for r in table.letters] == [(1, 0, "logger")]
+    table.letters.clear()
+    table.step(3, Received(0, [Packet(0, 1, b"x")], "first_pass"))
+    assert not table.take(Repair)
+
+
+# The receiver (§3.3)
+
+
+def test_a_receiver_asks_the_logger_at_once_and_each_tick():
+    """Reference: 000 §3.3"""
+    table = lbrm()
+    table.publish(0, 3)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 2)
+    assert [r.message.wanted for r in table.take(Request)] == [{0: numbers((0, 1))}]
+    table.letters.clear()
+    table.wait(PERIOD + 0.01, pass_on=False)
+    assert [r.message.wanted for r in table.take(Request)] == [{0: numbers((0, 1))}]
+
+
+def test_a_receiver_delivers_at_most_once():
+    """Property 3.4. Reference: 000 §3.3"""
+    table = lbrm()
+    packet = Packet(0, 0, b"x")
+    for phase in ("first_pass", "peer", "logger"):
+        table.step(1, Received(0, [packet], phase))
+    assert table.numbers(1, 0) == [0]
+
+
+def test_a_heartbeat_reveals_the_last_packet_before_an_idle_period():
+    """Reference: 000 §3.3 (receive HEARTBEAT)"""
+    table = lbrm()
+    table.publish(0, 2)
+    table.pass_on(not_to(1))
+    table.settle()
+    table.wait(2.0)
+    assert table.numbers(1, 0) == [0, 1]
+
+
+def test_the_application_has_its_say():
+    """Reference: 000 §2.2, §3.3"""
+    table = rpbcast(worth=lambda sender, first, last: last - first < 3)
+    table.publish(0, 10)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno in (1, 9))
+    assert table.lost[1] == [ReportLost(0, 2, 8, "declined")]
+    table.settle()
+    table.wait(2.0)
+    assert sorted(table.numbers(1, 0)) == [0, 1, 9]
+
+
+# Negative gossip (§4.1, §4.3)
+
+
+def test_a_gap_is_asked_for_at_once_and_then_in_every_round():
+    """Reference: 000 §4.1"""
+    table = rpbcast()
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 1)
+    at_once = [r for r in table.take(Request) if r.source == 1]
+    assert [r.message.wanted for r in at_once] == [{0: numbers((0, 0))}]
+    table.letters.clear()
+    table.wait(PERIOD, pass_on=False)
+    asked = [g for g in table.take(Gossip) if g.source == 1]
+    assert [g.message.missing for g in asked] == [{0: numbers((0, 0))}]
+
+
+def test_a_round_gossips_to_one_member_even_if_nothing_is_missing():
+    """Reference: 000 §4.3 (tick)"""
+    table = rpbcast()
+    table.wait(PERIOD, pass_on=False)
+    gossips = table.take(Gossip)
+    assert sorted(g.source for g in gossips) == [0, 1, 2, 3]
+    assert all(g.to != g.source for g in gossips)
+
+
+def test_a_peer_that_is_asked_sends_what_it_has():
+    """Reference: 000 §4.3 (receive GOSSIP)"""
+    table = rpbcast()
+    table.publish(0)
+    table.pass_on(not_to(1))
+    table.letters.clear()
+    table.step(2, Heard(1, Gossip({0: numbers((0, 0))})))
+    assert [(r.to, r.message.phase) for r in table.take(Repair)] == [(1, "peer")]
+
+
+def test_a_note_is_sent_exactly_when_the_packet_was_had_and_collected():
+    """Reference: 000 §4.3 (GcNOTE if and only if)"""
+    table = rpbcast(gc_rounds=1)
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 2 or letter.message.packet.seqno == 0)
+    table.wait(PERIOD * 4, pass_on=False)
+    table.letters.clear()
+    table.step(2, Heard(1, Gossip({0: numbers((0, 1)), 7: numbers((0, 3))})))
+    assert [c.message.gone for c in table.take(Collected)] == [{0: numbers((0, 0))}]
+
+
+def test_no_note_for_what_was_given_up_or_came_before_the_join():
+    """Reference: 000 §4.3"""
+    table = rpbcast(gc_rounds=1, worth=lambda *gap: False)
+    table.step(2, Received(0, [Packet(0, 5, b"")], "first_pass"))
+    table.wait(PERIOD * 4, pass_on=False)
+    table.letters.clear()
+    table.step(2, Heard(1, Gossip({0: numbers((0, 5))})))
+    assert [c.message.gone for c in table.take(Collected)] == [{0: numbers((5, 5))}]
+    table.seat(1, (0, 1, 2, 3), Started({0: 9}))
+    table.letters.clear()
+    table.step(1, Heard(2, Gossip({0: numbers((0, 9))})))
+    assert not table.take(Collected)
+
+
+def test_a_note_moves_the_gap_to_the_logger_for_good():
+    """Reference: 000 §4.3 (receive GcNOTE)"""
+    table = rpbcast()
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 1)
+    table.letters.clear()
+    table.step(1, Heard(2, Collected({0: numbers((0, 0))})))
+    asked = table.take(Request)
+    assert [(r.to, r.message.wanted) for r in asked] == [(3, {0: numbers((0, 0))})]
+    table.wait(PERIOD * 2, pass_on=False)
+    gossips = [g.message.missing for g in table.take(Gossip) if g.source == 1 and g.to != 3]
+    assert all(not missing for missing in gossips)
+    assert {r.to for r in table.take(Request) if r.source == 1} == {3}
+    table.hand(asked[0])
+    table.settle()
+    assert sorted(table.numbers(1, 0)) == [0, 1]
+
+
+def test_without_a_logger_a_note_is_a_loss():
+    """Reference: 000 §4.1 (a request may never succeed)"""
+    table = rpbcast(loggers=())
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 1)
+    table.step(1, Heard(2, Collected({0: numbers((0, 0))})))
+    assert table.lost[1] == [ReportLost(0, 0, 0, "collected")]
+
+
+@pytest.mark.parametrize("selection", ["uniform", "linear", "quadratic"])
+def test_bias_prefers_near_members(selection):
+    """Reference: 000 §4.2, §7.5"""
+    table = rpbcast(members=10, loggers=(), selection=selection)
+    peers = table.stacks[0].peers
+    for member in range(1, 10):
+        peers.measured(member, member * 0.01)
+    rng = table.stacks[0].rng
+    drawn = [peers.target(rng) for _ in range(6000)]
+    near, far = drawn.count(1) / 6000, drawn.count(9) / 6000
+    expected = {"uniform": 0, "linear": 1, "quadratic": 2}[selection]
+    weights = [(1 - m / 9.9) ** expected for m in range(1, 10)]
+    assert near == pytest.approx(weights[0] / sum(weights), abs=0.02)
+    assert far == pytest.approx(weights[-1] / sum(weights), abs=0.02)
+
+
+def test_a_buffer_by_size_keeps_the_newest():
+    """Reference: 000 §7.2"""
+    table = rpbcast(buffering="size", buffer_packets=3)
+    table.publish(0, 5)
+    buffer = table.stacks[0].buffer
+    assert [buffer.get(0, n) is not None for n in range(5)] == [False, False, True, True, True]
+
+
+# Heartbeats (§5.1)
+
+
+def test_one_heartbeat_is_multicast_when_a_sender_falls_idle_and_no_more():
+    """Reference: 000 §5.1"""
+    table = rpbcast()
+    table.publish(0)
+    table.settle()
+    table.wait(PERIOD * 8, pass_on=False)
+    beats = [b for b in table.take(Heartbeat) if b.source == 0]
+    assert sorted(b.to for b in beats) == [1, 2, 3]
+    assert {b.message.last for b in beats} == {0}
+
+
+def test_signatures_that_agree_cause_no_exchange_and_grow_rare():
+    """Reference: 000 §5.1"""
+    table = rpbcast()
+    table.publish(0)
+    table.settle()
+    table.wait(PERIOD * 60, pass_on=True)
+    table.letters.clear()
+    signed = total = 0
+    for _ in range(64):
+        table.wait(PERIOD, pass_on=False)
+        gossips = table.take(Gossip)
+        signed += sum(g.message.heartbeats != 0 for g in gossips)
+        total += len(gossips)
+        for gossip in gossips:
+            table.hand(gossip)
+        assert not table.take(Heartbeats)
+    assert signed <= total / 6
+
+
+def test_signatures_that_differ_cause_a_list_and_what_the_target_lacks_is_pushed_back():
+    """Pull and push in one exchange. Reference: 000 §5.1, Fig. 5-1"""
+    table = rpbcast()
+    table.publish(0)
+    table.publish(2)
+    table.pass_on(lambda letter: (letter.source, letter.to) not in [(0, 1), (2, 0)])
+    table.settle()
+    table.wait(PERIOD * 1.5, pass_on=False)  # both fall idle; heartbeats reach only those who have the packet
+    for beat in table.take(Heartbeat):
+        if (beat.source, beat.to) not in [(0, 1), (2, 0)]:
+            table.hand(beat)
+    table.letters.clear()
+    table.step(1, Heard(0, Gossip({}, heartbeats=123)))  # 0 gossips to 1, and they differ
+    answer = table.take(Heartbeats)
+    assert [(a.to, a.message.answer, a.message.lasts) for a in answer] == [(0, True, {2: 0})]
+    table.hand(answer[0])
+    pushed = table.take(Heartbeats)
+    assert [(p.to, p.message.lasts) for p in pushed] == [(1, {0: 0})]
+    table.hand(pushed[0])
+    table.settle()
+    assert table.numbers(1, 0) == [0]
+    assert table.numbers(0, 2) == [0]
+
+
+def test_nobody_idle_no_signature():
+    """Why the overhead drops when all 18 send. Reference: 000 §7.4"""
+    table = rpbcast()
+    for _ in range(12):
+        for member in range(4):
+            table.publish(member)
+        table.pass_on()
+        table.settle()
+        table.wait(PERIOD / 2, pass_on=False)
+        assert all(g.message.heartbeats == 0 for g in table.take(Gossip))
+        table.letters.clear()
+
+
+def test_a_sender_that_falls_silent_without_a_heartbeat_is_taken_for_idle():
+    """Reference: 000 §3.5 (each receiver eventually learns of every message)"""
+    table = rpbcast()
+    table.publish(0)
+    table.pass_on(not_to(1))
+    table.settle()
+    del table.stacks[0]
+    table.wait(PERIOD * 40)
+    assert table.numbers(1, 0) == [0]
+
+
+# Collection at the logger (§5.2)
+
+
+def acknowledge(table, member, seen, missing=None):
+    view = table.stacks[3].peers.signature
+    table.step(3, Heard(member, Gossip(missing or {}, seen, view=view)))
+
+
+def collected(table):
+    table.wait(PERIOD * 5, pass_on=False)
+    return [(e.sender, e.first, e.last) for e in table.effects[3] if isinstance(e, Collect)]
+
+
+def test_a_packet_is_collected_when_every_member_has_acknowledged_it_and_not_before():
+    """Reference: 000 §5.2"""
+    table = rpbcast()
+    table.publish(0, 3)
+    table.settle()
+    for member in (0, 1):
+        acknowledge(table, member, {0: 2})
+    assert collected(table) == []
+    acknowledge(table, 2, {0: 2})
+    assert collected(table) == [(0, 0, 2)]
+
+
+def test_acknowledgements_are_the_complement_of_what_is_missing():
+    """Reference: 000 §5.2 (the smallest missing number)"""
+    table = rpbcast()
+    table.publish(0, 5)
+    table.settle()
+    acknowledge(table, 0, {0: 4})
+    acknowledge(table, 1, {0: 4})
+    acknowledge(table, 2, {0: 4}, {0: numbers((2, 2))})
+    assert collected(table) == [(0, 0, 1)]
+
+
+def test_a_member_with_another_view_does_not_acknowledge():
+    """It may know of a member that joined. Reference: 000 §5.2 case 2, §5.3"""
+    table = rpbcast()
+    table.publish(0)
+    table.settle()
+    for member in (0, 1):
+        acknowledge(table, member, {0: 0})
+    table.step(3, Heard(2, Gossip({}, {0: 0}, view=999)))
+    assert collected(table) == []
+
+
+def test_a_disconnected_member_keeps_its_claim():
+    """Reference: 000 §5.3 (disconnected)"""
+    table = rpbcast()
+    table.step(2, Disconnecting())
+    table.settle()
+    assert 2 not in table.stacks[3].peers.all()
+    assert 2 in table.stacks[3].peers.claimants
+    table.publish(0)
+    table.pass_on(not_to(2))
+    table.settle()
+    for member in (0, 1):
+        acknowledge(table, member, {0: 0})
+    assert collected(table) == []
+    table.step(2, Reconnected())
+    table.settle()
+    assert 2 in table.stacks[3].peers.all()
+
+
+def test_the_time_out_is_the_fail_safe_and_a_loss_to_whoever_comes_too_late():
+    """Reference: 000 §5.2"""
+    table = rpbcast(log_timeout=2.0, gc_rounds=1)
+    table.publish(0)
+    table.pass_on(not_to(2))
+    table.settle()
+    table.wait(5.0, pass_on=False)
+    assert (0, 0, 0) in collected(table)
+    table.letters.clear()
+    table.step(2, Heard(0, Heartbeat(0)))
+    table.letters.clear()
+    table.step(3, Heard(2, Request({0: numbers((0, 0))})))
+    table.settle()
+    assert table.lost[2] == [ReportLost(0, 0, 0, "collected")]
+
+
+def test_a_sender_derives_a_lost_acknowledgement_from_the_loggers_gossip():
+    """Reference: 000 §5.2"""
+    table = rpbcast()
+    table.publish(0)
+    table.pass_on()
+    table.take(Ack)
+    assert table.stacks[0].buffered() > 1
+    gossip = table.stacks[3].complete(table.now, 0, Gossip({}))
+    before = table.stacks[0].buffered()
+    table.step(0, Heard(3, gossip))
+    assert table.stacks[0].buffered() == before - 1
+
+
+# Membership (§5.3)
+
+
+def joining(table, member=9, **started):
+    table.seat(member, (), Started({}, **started))
+    return table
+
+
+def sponsor(table, member, source, seen, freshness=None):
+    mine = table.stacks[member]
+    entry = Entry(member, MEMBER, freshness if freshness is not None else freshness_of(table, member))
+    assert mine is not None
+    table.step(member, Heard(source, Members([entry], seen=seen, sponsors=True)))
+
+
+def freshness_of(table, member):
+    return next(r.message.freshness for r in reversed(table.letters) if isinstance(r.message, Join) and r.source == member)
+
+
+def test_a_join_needs_k_sponsors_and_begins_at_the_maximum_of_their_times():
+    """Property 5.2. Reference: 000 §5.3"""
+    table = joining(rpbcast(sponsors=3))
+    for source, seen in [(0, {0: 4, 1: 9}), (1, {0: 6, 1: 2})]:
+        sponsor(table, 9, source, seen)
+        assert not table.stacks[9].is_member
+    sponsor(table, 9, 1, {0: 6})  # the same sponsor twice is one sponsor
+    assert not table.stacks[9].is_member
+    sponsor(table, 9, 2, {0: 5, 2: 1})
+    assert [e.horizon for e in table.effects[9] if isinstance(e, BecomeMember)] == [{0: 6, 1: 9, 2: 1}]
+    table.step(9, Received(0, [Packet(0, 6, b"")], "first_pass"))
+    table.step(9, Received(0, [Packet(0, 7, b"")], "first_pass"))
+    assert table.numbers(9, 0) == [7]
+
+
+def test_one_logger_is_enough():
+    """Reference: 000 §5.3 (bootstrapping)"""
+    table = joining(rpbcast(sponsors=3))
+    sponsor(table, 9, 3, {0: 2})
+    assert table.stacks[9].is_member
+
+
+def test_an_answer_to_an_earlier_attempt_does_not_count():
+    """Reference: 000 §5.3 (freshness)"""
+    table = joining(rpbcast(sponsors=1))
+    sponsor(table, 9, 0, {0: 2}, freshness=freshness_of(table, 9) - 1)
+    assert not table.stacks[9].is_member
+
+
+def test_who_is_not_a_member_does_not_sponsor():
+    """Reference: 000 §5.3 (pending members are not allowed to be sponsors)"""
+    table = joining(rpbcast())
+    table.letters.clear()
+    table.step(9, Heard(8, Join(1)))
+    assert not table.take(Members)
+
+
+def test_a_join_is_repeated_until_it_succeeds_and_then_everybody_learns_of_it():
+    """Reference: 000 §5.3"""
+    table = joining(rpbcast())
+    table.letters.clear()
+    table.wait(PERIOD * 3, pass_on=False)
+    assert len({id(r.message) for r in table.take(Join)}) >= 2
+    table.letters.clear()
+    table.wait(PERIOD * 30)
+    assert table.stacks[9].is_member
+    assert all(9 in stack.peers.all() for stack in table.stacks.values())
+    assert len({stack.peers.signature for stack in table.stacks.values()}) == 1
+
+
+def test_a_leave_needs_sponsors_too_and_ends_the_claim():
+    """Reference: 000 §5.3"""
+    table = rpbcast()
+    table.step(1, LeaveAsked())
+    assert table.take(Leave)
+    assert table.stacks[1].is_member
+    table.wait(PERIOD * 4)
+    assert any(isinstance(e, BecomeStranger) for e in table.effects[1])
+    assert 1 not in table.stacks[3].peers.claimants
+
+
+def test_the_fresher_entry_wins_in_any_order():
+    """Reference: 000 §5.3 (merge)"""
+    for order in ([5, 7], [7, 5]):
+        table = rpbcast()
+        for freshness in order:
+            status = MEMBER if freshness == 7 else 0
+            table.step(0, Heard(1, Members([Entry(2, status, freshness)])))
+        assert 2 in table.stacks[0].peers.all()
+
+
+def test_views_that_differ_are_exchanged():
+    """Reference: 000 §5.3 (hash signatures)"""
+    table = rpbcast()
+    table.step(0, Heard(1, Members([Entry(8, MEMBER, 5)])))
+    table.letters.clear()
+    table.hand(Letter(0, 2, table.stacks[0].complete(0.0, 2, Gossip({}))))
+    table.settle()
+    assert table.stacks[2].peers.signature == table.stacks[0].peers.signature
+
+
+# Crashes (§6.2)
+
+
+def test_numbers_are_checked_out_in_blocks_before_they_are_used():
+    """Reference: 000 §6.2"""
+    table = rpbcast(sequence_block=10)
+    table.publish(0, 11)
+    assert [e.below for e in table.effects[0] if isinstance(e, CheckOut)] == [10, 20]
+    kinds = [type(e) for e in table.effects[0]]
+    assert kinds.index(CheckOut) < next(i for i, e in enumerate(table.effects[0]) if hasattr(e, "message"))
+
+
+def test_a_recovered_sender_starts_a_new_block_and_nobody_waits_for_the_unused_numbers():
+    """Reference: 000 §6.2"""
+    table = rpbcast(sequence_block=10)
+    table.publish(0, 3)
+    table.settle()
+    table.seat(0, (0, 1, 2, 3), Started({}, recovers=True, checked_out=10))
+    table.publish(0)
+    table.settle()
+    table.wait(PERIOD * 200)
+    for member in (1, 2, 3):
+        assert sorted(table.numbers(member, 0)) == [0, 1, 2, 10]
+        assert not table.stacks[member].streams[0].missing
+        assert not table.lost.get(member)
+
+
+def test_the_logger_spreads_that_numbers_never_were():
+    """Reference: 000 §6.2 (loggers take over the responsibility)"""
+    table = rpbcast()
+    table.step(3, Received(0, [Packet(0, 5, b"")], "first_pass"))
+    table.letters.clear()
+    table.step(3, Heard(0, Never({0: numbers((0, 4))})))
+    assert {n.to for n in table.take(Never)} == {0, 1, 2}
+    table.step(3, Heard(1, Request({0: numbers((2, 4))})))
+    assert [n.message.numbers for n in table.take(Never)] == [{0: numbers((2, 4))}]
+
+
+def test_a_receiver_that_resumes_begins_behind_what_it_had_acknowledged():
+    """At least once. Reference: 000 §6.2"""
+    table = rpbcast(recovery="at-least-once")
+    table.publish(0, 6)
+    table.settle()
+    acknowledge(table, 1, {0: 3})
+    table.seat(1, (), Started({}, recovers=True))
+    table.settle()
+    table.wait(PERIOD * 60)
+    assert sorted(table.numbers(1, 0)[6:]) == [4, 5]
+
+
+# What the thesis leaves as future work (§8)
+
+
+def test_rounds_stretch_while_nothing_is_missing_and_shrink_at_a_gap():
+    """Variable gossip rate. Reference: 000 §8"""
+    table = rpbcast(gossip_period_max=2.0)
+    table.wait(20.0, pass_on=False)
+    table.letters.clear()
+    table.wait(8.0, pass_on=False)
+    rare = len([g for g in table.take(Gossip) if g.source == 1])
+    assert rare <= 5
+    table.step(1, Received(0, [Packet(0, 1, b"")], "first_pass"))
+    table.letters.clear()
+    table.wait(2.0, pass_on=False)
+    assert len([g for g in table.take(Gossip) if g.source == 1]) >= 7
+
+
+def test_a_repair_that_many_ask_for_is_multicast():
+    """Sampled negative gossip. Reference: 000 §8"""
+    table = rpbcast(members=6, loggers=(5,), multicast_after=3)
+    table.publish(0)
+    table.letters.clear()
+    for asker in (1, 2):
+        table.step(0, Heard(asker, Gossip({0: numbers((0, 0))})))
+        assert [r.to for r in table.take(Repair)] == [asker]
+    table.step(0, Heard(3, Gossip({0: numbers((0, 0))})))
+    assert [r.to for r in table.take(Repair)] == [1, 2, 3, 4, 5]
+
+
+def test_an_adaptive_member_asks_the_logger_first_until_it_is_congested():
+    """Reference: 000 §7.3, §8"""
+    table = rpbcast(adaptive=True)
+    table.step(1, Received(0, [Packet(0, 1, b"")], "first_pass"))
+    assert {r.to for r in table.take(Request)} == {3}
+    table.letters.clear()
+    table.wait(PERIOD * 2, pass_on=False)  # the logger does not answer
+    assert table.stacks[1].logger_congested
+    table.letters.clear()
+    table.step(1, Received(0, [Packet(0, 3, b"")], "first_pass"))
+    table.letters.clear()
+    table.wait(PERIOD, pass_on=False)
+    assert [r.message.wanted for r in table.take(Request) if r.to == 3] == [{0: numbers((0, 0))}]  # not 2
+    assert [2 in g.message.missing[0] for g in table.take(Gossip) if g.source == 1] == [True]
+
+
+# LBRM (§1.3, Table 7.1)
+
+
+def test_heartbeats_double_their_pause_up_to_the_longest():
+    """Reference: 000 Table 7.1"""
+    table = lbrm()
+    table.publish(0)
+    table.settle()
+    times = []
+    while table.now < 120:
+        table.now = table.stacks[0].next_deadline()
+        table.wait(0.0, pass_on=False)
+        if table.take(Heartbeat):
+            times.append(table.now)
+        table.letters.clear()
+    pauses = [round(b - a, 2) for a, b in zip([0.0, *times], times, strict=False)]
+    assert pauses == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 32.0, 32.0]
+
+
+def test_lbrm_repairs_from_the_logger_alone():
+    """Reference: 000 §1.3, §3"""
+    table = lbrm()
+    table.publish(0, 4)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno in (0, 3))
+    letters = []
+    for _ in range(10):
+        letters += table.pass_on()
+    assert table.numbers(1, 0) == [0, 3, 1, 2]
+    assert {r.source for r in letters if isinstance(r.message, Repair)} == {3}
+    assert not any(isinstance(r.message, Gossip) for r in letters)
+    assert Data not in {type(r.message) for r in letters}
