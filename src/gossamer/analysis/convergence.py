@@ -27,6 +27,8 @@ from gossamer.analysis.binomial import FloatArray, pmf
 MESSAGES = {"pull": 2, "push": 3}
 MODELS = ("markov", "recurrence")
 ROUNDS_MAX = 10_000
+FARTHEST = 1.1
+"""At this many times the longest round-trip time the chance of a biased contact is zero."""
 
 
 def pull_markov(n: int, reached: int, rounds: int, loss: float = 0.0) -> float:
@@ -159,20 +161,22 @@ def uniform_contact(n: int) -> FloatArray:
 
 
 def biased_contact(rtt_matrix: FloatArray, power: float) -> FloatArray:
-    """Contact probabilities that fall with the round-trip time: proportional to rtt^-power.
+    """Contact probabilities that fall with the round-trip time r: proportional to (1 - r / (1.1 r_max))^power.
 
-    power 0 is `uniform_contact`, 1 the linear and 2 the quadratic bias of 000 §7.5. The thesis gives no
-    formula; a probability inversely proportional to the round-trip time needs no scale and never becomes
-    zero, so no member is cut off. Each member keeps the chance 1 / n of contacting itself, so that only the
-    bias differs between powers. The diagonal of `rtt_matrix` is ignored.
+    power 0 is `uniform_contact`, 1 the linear and 2 the quadratic bias of 000 §7.5, as the protocols draw their
+    targets. The thesis says that the probability drops linearly (quadratically) with the increase in round-trip
+    time and gives no formula; 1.1 keeps the farthest member from being cut off. r_max is each member's own. Each
+    member keeps the chance 1 / n of contacting itself, so that only the bias differs between powers. The diagonal
+    of `rtt_matrix` is ignored.
     """
-    rtt = np.asarray(rtt_matrix, dtype=np.float64)
+    rtt = np.array(rtt_matrix, dtype=np.float64)
     n = _square("rtt_matrix", rtt)
     checks.at_least("power", power, 0.0)
     others = ~np.eye(n, dtype=bool)
     checks.positive("rtt_matrix, its smallest entry off the diagonal,", float(rtt[others].min()))
-    weight = np.zeros((n, n))
-    weight[others] = rtt[others] ** -power
+    np.fill_diagonal(rtt, 0.0)
+    weight = (1.0 - rtt / (FARTHEST * rtt.max(axis=1, keepdims=True))) ** power
+    np.fill_diagonal(weight, 0.0)
     contact: FloatArray = weight / weight.sum(axis=1, keepdims=True) * (n - 1) / n
     np.fill_diagonal(contact, 1.0 / n)
     return contact

@@ -5,32 +5,40 @@ cannot be read, with one line on standard error and no traceback.
 """
 
 import sys
+from typing import NoReturn
 
 
 def main() -> None:
     """The entry point of `gossamer`."""
-    import click
+    import typer
 
     from gossamer.cli.app import app
-    from gossamer.cli.errors import UserError
+    from gossamer.core.settings import SettingError
+    from gossamer.trace.schema import TraceError
 
+    usage_error = typer.BadParameter.__base__  # click's, wherever this version of typer keeps it
+    assert usage_error is not None
     try:
         status = app(standalone_mode=False)
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx is not None else "gossamer"
-        _fail(f"{command}: {error.format_message()}; see {command} --help")
-    except click.ClickException as error:
-        _fail(f"gossamer: {error.format_message()}")
-    except (UserError, ValueError) as error:
+    except usage_error as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "gossamer"
+        says = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        if not says:
+            sys.exit(2)  # no command at all: the help was shown
+        _fail(f"{command}: {says}; see {command} --help")
+    except (SettingError, TraceError) as error:
         _fail(f"gossamer: {error}")
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (a pager, `head`): nothing more to say
         sys.exit(141)
+    except OSError as error:
+        _fail(f"gossamer: {error.filename or ''}: {error.strerror or error}")
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(line: str, status: int = 2) -> None:
+def _fail(line: str, status: int = 2) -> NoReturn:
     sys.stderr.write(" ".join(line.split()) + "\n")
     sys.exit(status)
