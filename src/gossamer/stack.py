@@ -132,10 +132,12 @@ class Stack:
         rng: Random,
         *,
         loggers: tuple[int, ...] = (),
+        address: str = "",
         worth: Worth | None = None,
         observed: bool = False,
     ) -> None:
         self.me = me
+        self.address = address
         self.settings = settings
         self.rng = rng
         self.is_logger = me in loggers
@@ -194,6 +196,10 @@ class Stack:
     def buffered(self) -> int:
         """How many packets this member keeps for others."""
         return len(self.buffer) + sum(rung.buffered() for rung in self._rungs)
+
+    def occupancy(self, now: float) -> tuple[int, float]:
+        """The most packets that the buffer held, and the mean until now."""
+        return self.buffer.occupancy(now)
 
     # What rungs may use (see `Ladder`).
 

@@ -452,14 +452,13 @@ def joining(table, member=9, **started):
 
 
 def sponsor(table, member, source, seen, freshness=None):
-    mine = table.stacks[member]
-    entry = Entry(member, MEMBER, freshness if freshness is not None else freshness_of(table, member))
-    assert mine is not None
-    table.step(member, Heard(source, Members([entry], seen=seen, sponsors=True)))
+    mine = Entry(member, MEMBER, freshness if freshness is not None else freshness_of(table, member))
+    entries = [mine, *(Entry(other, MEMBER, 0) for other in range(4))]
+    table.step(member, Heard(source, Members(entries, seen=seen, sponsors=True)))
 
 
 def freshness_of(table, member):
-    return next(r.message.freshness for r in reversed(table.letters) if isinstance(r.message, Join) and r.source == member)
+    return next(r.message.entry.freshness for r in reversed(table.letters) if isinstance(r.message, Join) and r.source == member)
 
 
 def test_a_join_needs_k_sponsors_and_begins_at_the_maximum_of_their_times():
@@ -495,7 +494,7 @@ def test_who_is_not_a_member_does_not_sponsor():
     """Reference: 000 §5.3 (pending members are not allowed to be sponsors)"""
     table = joining(rpbcast())
     table.letters.clear()
-    table.step(9, Heard(8, Join(1)))
+    table.step(9, Heard(8, Join(Entry(8, MEMBER, 1))))
     assert not table.take(Members)
 
 
@@ -541,6 +540,18 @@ def test_views_that_differ_are_exchanged():
     table.hand(Letter(0, 2, table.stacks[0].complete(0.0, 2, Gossip({}))))
     table.settle()
     assert table.stacks[2].peers.signature == table.stacks[0].peers.signature
+
+
+def test_who_is_alone_founds_the_group_and_two_founders_find_each_other():
+    """The thesis has a logger for the beginning; without one, somebody must be the first."""
+    table = Table("rpbcast", 0, found_after=3)
+    for member in (5, 6):
+        table.seat(member, ())
+    table.wait(PERIOD * 5, pass_on=False)
+    assert all(stack.is_member for stack in table.stacks.values())
+    table.letters.clear()
+    table.wait(PERIOD * 5)
+    assert all(stack.peers.all() == (5, 6) for stack in table.stacks.values())
 
 
 # Crashes (§6.2)

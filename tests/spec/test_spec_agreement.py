@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spec_rows import deliver, found, join, publish, run
+from .spec_rows import deliver, found, join, publish, run
 
 from gossamer.spec import CHECKERS
 from gossamer.trace.rows import rows_from

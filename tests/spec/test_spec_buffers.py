@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from spec_rows import crash, found, row, run
+from .spec_rows import crash, found, row, run
 
 from gossamer.trace.schema import Row, TraceError
 

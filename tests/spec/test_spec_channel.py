@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from spec_rows import found, row, run
+from .spec_rows import found, row, run
 
 
 def test_a_multicast_may_be_received_by_anyone_any_number_of_times() -> None:

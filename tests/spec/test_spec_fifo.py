@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spec_rows import crash, deliver, found, join, leave, lost, publish, recover, run, t_join
+from .spec_rows import crash, deliver, found, join, leave, lost, publish, recover, run, t_join
 
 
 def test_packets_in_order_with_losses_in_their_place_are_fine() -> None:

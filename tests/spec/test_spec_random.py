@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-import spec_naive
+from . import spec_naive
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spec_rows import EVERYTHING, deliver, join, publish, row, t_join
+from .spec_rows import EVERYTHING, deliver, join, publish, row, t_join
 
 from gossamer.spec import CHECKERS, Report, check_rows, report
 from gossamer.trace.rows import rows_from

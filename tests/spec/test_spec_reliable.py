@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spec_rows import crash, deliver, found, join, leave, lost, publish, recover, row, run, t_join
+from .spec_rows import crash, deliver, found, join, leave, lost, publish, recover, row, run, t_join
 
 from gossamer.trace.schema import TraceError
 

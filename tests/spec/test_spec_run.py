@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from spec_rows import crash, deliver, join, publish, recover, row
+from .spec_rows import crash, deliver, join, publish, recover, row
 
 from gossamer.spec import CHECKERS, Checking, check, check_rows
 from gossamer.trace import buffer

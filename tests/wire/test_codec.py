@@ -38,7 +38,9 @@ phases = st.sampled_from(["first_pass", "peer", "logger"])
 numbers = st.integers(0, 2**62)
 signatures = st.integers(0, 2**64 - 1)
 horizons = st.dictionaries(ids, st.integers(-1, 2**62), max_size=4)
-entries = st.lists(st.builds(Entry, ids, st.integers(0, 3), numbers), max_size=4)
+addresses = st.text(st.characters(codec="ascii"), max_size=64)
+entry = st.builds(Entry, ids, st.integers(0, 3), numbers, st.booleans(), addresses)
+entries = st.lists(entry, max_size=4)
 messages = st.one_of(
     st.builds(Repair, packets, phases),
     st.builds(Ack, per_sender),
@@ -51,7 +53,7 @@ messages = st.one_of(
     st.builds(Heartbeats, horizons, st.booleans()),
     st.builds(Digest, numbers, per_sender),
     st.builds(Solicit, numbers, per_sender),
-    st.builds(Join, numbers, st.booleans()),
+    st.builds(Join, entry, st.booleans()),
     st.builds(Leave, numbers),
     st.builds(Members, entries, st.booleans(), horizons, st.booleans()),
 )

@@ -15,27 +15,47 @@ _NOTHING: PerSender = {}
 
 
 class _Bucket:
-    """The runs of one round. Numbers and index are worked out when somebody asks, once."""
+    """The runs of one round. Its numbers are worked out when it is closed, its index when somebody asks."""
 
-    __slots__ = ("_index", "count", "runs", "time_sum")
+    __slots__ = ("_index", "count", "numbers", "runs", "time_sum")
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
         self.count = 0
         self.time_sum = 0.0
+        self.numbers: PerSender = {}
         self._index: dict[tuple[int, int], Packet] | None = None
 
-    def numbers(self) -> PerSender:
-        found: PerSender = {}
+    def close(self) -> PerSender:
+        """Nothing more comes: the numbers. Runs that follow on from each other, the usual case, are one range."""
+        sender = first = last = -1
         for run in self.runs:
-            found.setdefault(run[0].sender, RangeSet()).add(run[0].seqno, run[-1].seqno)
-        return found
+            head = run[0]
+            if head.seqno != last + 1 or head.sender != sender:
+                if last >= 0:
+                    self._add(sender, first, last)
+                sender, first = head.sender, head.seqno
+            last = run[-1].seqno
+        if last >= 0:
+            self._add(sender, first, last)
+        return self.numbers
 
-    def get(self, sender: int, seqno: int, closed: bool) -> Packet | None:
-        if not closed:
-            return next(
-                (p for run in self.runs for p in run if p.seqno == seqno and p.sender == sender), None
-            )
+    def _add(self, sender: int, first: int, last: int) -> None:
+        if sender in self.numbers:
+            self.numbers[sender].add(first, last)
+        else:
+            self.numbers[sender] = RangeSet(((first, last),))
+
+    def search(self, sender: int, seqno: int) -> Packet | None:
+        """Look through what came so far: little, and still growing."""
+        for run in self.runs:
+            if run[0].sender == sender and run[0].seqno <= seqno <= run[-1].seqno:
+                return run[seqno - run[0].seqno]
+        return None
+
+    def get(self, sender: int, seqno: int) -> Packet | None:
+        if sender not in self.numbers or seqno not in self.numbers[sender]:
+            return None
         if self._index is None:
             self._index = {(p.sender, p.seqno): p for run in self.runs for p in run}
         return self._index.get((sender, seqno))
@@ -49,10 +69,10 @@ class ByAge:
         self._open = _Bucket()
         self._closed: deque[_Bucket] = deque()
         self._held: PerSender = {}
-        self.occupancy = Occupancy()
+        self._occupancy = Occupancy()
 
     def __len__(self) -> int:
-        return self.occupancy.count + self._open.count
+        return self._occupancy.count + self._open.count
 
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; nothing has to go for them."""
@@ -65,10 +85,15 @@ class ByAge:
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
-        found = self._open.get(sender, seqno, closed=False)
-        for bucket in self._closed if found is None else ():
-            found = found or bucket.get(sender, seqno, closed=True)
-        return found
+        for bucket in reversed(self._closed):
+            found = bucket.get(sender, seqno)
+            if found is not None:
+                return found
+        return self._open.search(sender, seqno)
+
+    def occupancy(self, now: float) -> tuple[int, float]:
+        """The most packets that were kept, and the mean until `now`."""
+        return self._occupancy.so_far(now, self._open.count, self._open.time_sum)
 
     def held(self) -> PerSender:
         """What is kept since the last round's end or before."""
@@ -87,16 +112,19 @@ class ByAge:
         """One round older: what is collected now."""
         closing, self._open = self._open, _Bucket()
         self._closed.append(closing)
-        self.occupancy.entered(closing.count, closing.time_sum)
-        for sender, numbers in closing.numbers().items():
-            self._held.setdefault(sender, RangeSet()).update(numbers)
+        self._occupancy.entered(closing.count, closing.time_sum)
+        held = self._held
+        for sender, numbers in closing.close().items():
+            if sender in held:
+                held[sender].update(numbers)
+            else:
+                held[sender] = numbers.copy()
         if len(self._closed) <= self._rounds:
             return {}
         gone = self._closed.popleft()
-        self.occupancy.left(now, gone.count)
-        collected = gone.numbers()
-        for sender, numbers in collected.items():
-            self._held[sender].subtract(numbers)
-            if not self._held[sender]:
-                del self._held[sender]
-        return collected
+        self._occupancy.left(now, gone.count)
+        for sender, numbers in gone.numbers.items():
+            held[sender].subtract(numbers)
+            if not held[sender]:
+                del held[sender]
+        return gone.numbers

@@ -16,7 +16,7 @@ class BySize:
         self._order: deque[Packet] = deque()
         self._index: dict[tuple[int, int], Packet] = {}
         self._held: PerSender = {}
-        self.occupancy = Occupancy()
+        self._occupancy = Occupancy()
 
     def __len__(self) -> int:
         return len(self._order)
@@ -32,12 +32,16 @@ class BySize:
             self._order.append(packet)
             self._index[sender, packet.seqno] = packet
             self._held.setdefault(sender, RangeSet()).add(packet.seqno)
-            self.occupancy.entered(1, now)
+            self._occupancy.entered(1, now)
         return collected
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
         return self._index.get((sender, seqno))
+
+    def occupancy(self, now: float) -> tuple[int, float]:
+        """The most packets that were kept, and the mean until `now`."""
+        return self._occupancy.so_far(now)
 
     def held(self) -> PerSender:
         """What is kept."""
@@ -58,4 +62,4 @@ class BySize:
         if not self._held[packet.sender]:
             del self._held[packet.sender]
         collected.setdefault(packet.sender, RangeSet()).add(packet.seqno)
-        self.occupancy.left(now, 1)
+        self._occupancy.left(now, 1)

@@ -19,6 +19,10 @@ class NoBuffer:
         """Nothing is there."""
         return None
 
+    def occupancy(self, now: float) -> tuple[int, float]:
+        """Nothing was ever kept."""
+        return 0, 0.0
+
     def held(self) -> PerSender:
         """Nothing."""
         return {}

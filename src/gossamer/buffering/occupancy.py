@@ -27,6 +27,8 @@ class Occupancy:
         self.count -= count
         self._area += count * now
 
-    def mean(self, now: float) -> float:
-        """The mean count over the time until `now`."""
-        return (self._area + self.count * now) / now if now > 0 else float(self.count)
+    def so_far(self, now: float, entering: int = 0, entering_time_sum: float = 0.0) -> tuple[int, float]:
+        """The peak, and the mean count until `now`, counting in what has entered and was not told yet."""
+        count = self.count + entering
+        area = self._area - entering_time_sum + count * now
+        return max(self.peak, count), area / now if now > 0 else float(count)

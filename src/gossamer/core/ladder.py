@@ -48,6 +48,9 @@ class Buffer(Protocol):
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
 
+    def occupancy(self, now: float) -> tuple[int, float]:
+        """The most packets that were kept, and the mean until `now`."""
+
     def held(self) -> PerSender:
         """What is kept since the last round's end or before."""
 
@@ -62,6 +65,7 @@ class Ladder(Protocol):
     """What a rung may use of its member."""
 
     me: int
+    address: str
     settings: ProtocolSettings
     rng: Random
     streams: Streams

@@ -139,6 +139,9 @@ class Entry:
     member: int
     status: int
     freshness: int
+    logger: bool = False
+    address: str = ""
+    """Where the live system reaches it; the simulator needs none."""
 
 
 @dataclass(slots=True)
@@ -146,7 +149,7 @@ class Join:
     """The source wants to be a member; `resume` asks a logger where it stopped before a crash (000 §6.2)."""
 
     kind: ClassVar[str] = "gossip"
-    freshness: int
+    entry: Entry
     resume: bool = False
 
 

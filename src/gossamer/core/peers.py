@@ -25,6 +25,8 @@ class Peers:
         """Members for which packets are kept in the log: those in reach, and those that will be back."""
         self.signature = 0
         """How the view hashes, where views can differ; 0 where an oracle gives them."""
+        self.addresses: dict[int, str] = {}
+        """Where members can be reached, as far as the view says it."""
         self.rtt: dict[int, float] = {}
         self._unanswered: set[int] = set()
         self._power = _POWER[selection]
@@ -44,6 +46,8 @@ class Peers:
 
     def replace(self, members: tuple[int, ...], claimants: tuple[int, ...] | None = None) -> None:
         """These are the members now; `claimants` too, if they are not the same."""
+        if members == self._members and claimants in (None, self.claimants):
+            return
         self._members = members
         self.claimants = members if claimants is None else claimants
         self._weights = None

@@ -134,6 +134,9 @@ class ProtocolSettings:
     sponsors: int = setting(
         2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100
     )
+    found_after: int = setting(
+        0, "Unanswered announcements after which a process founds the group itself; 0 never.", low=0, high=1000
+    )
     recovery: str = setting(
         "at-most-once",
         "After a crash: join anew, or resume at the logger.",

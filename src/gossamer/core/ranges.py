@@ -49,6 +49,9 @@ class RangeSet:
         """Take `first..last` (or `first` alone) out, as far as it is in."""
         last = first if last is None else last
         firsts, lasts = self._firsts, self._lasts
+        if firsts and first <= firsts[0] <= last < lasts[0]:  # the usual case: the oldest go
+            firsts[0] = last + 1
+            return
         low = bisect_left(lasts, first)
         high = bisect_right(firsts, last)
         if low >= high:
@@ -63,12 +66,12 @@ class RangeSet:
 
     def update(self, other: "RangeSet") -> None:
         """Put all of `other` in."""
-        for first, last in other.ranges():
+        for first, last in zip(other._firsts, other._lasts, strict=True):
             self.add(first, last)
 
     def subtract(self, other: "RangeSet") -> None:
         """Take all of `other` out."""
-        for first, last in other.ranges():
+        for first, last in zip(other._firsts, other._lasts, strict=True):
             self.discard(first, last)
 
     def clear(self) -> None:
@@ -147,7 +150,7 @@ class RangeSet:
 
     def copy(self) -> "RangeSet":
         """An equal set of its own."""
-        twin = RangeSet()
+        twin = RangeSet.__new__(RangeSet)
         twin._firsts, twin._lasts = self._firsts.copy(), self._lasts.copy()
         return twin
 
@@ -164,8 +167,9 @@ class RangeSet:
         """How many bytes `encode` appends."""
         total = varint.size(len(self._firsts))
         behind = 0
-        for first, last in zip(self._firsts, self._lasts, strict=True):
-            total += varint.size(first - behind) + varint.size(last - first)
+        for first, last in zip(self._firsts, self._lasts, strict=True):  # varint.size, written out
+            total += ((first - behind).bit_length() + 6) // 7 or 1
+            total += ((last - first).bit_length() + 6) // 7 or 1
             behind = last + 2
         return total
 

@@ -14,8 +14,12 @@ class Timers:
 
     def set(self, name: str, deadline: float) -> None:
         """Arm (or move) one timer; infinity disarms it."""
+        before = self._deadlines.get(name, inf)
         self._deadlines[name] = deadline
-        self.next = min(self._deadlines.values())
+        if deadline <= self.next:
+            self.next = deadline
+        elif before <= self.next:  # it was the earliest
+            self.next = min(self._deadlines.values())
 
     def get(self, name: str) -> float:
         """When `name` will fire; infinity if it is not armed."""
@@ -23,8 +27,11 @@ class Timers:
 
     def due(self, now: float) -> list[str]:
         """The names whose time has come, earliest first, now disarmed."""
-        ready = sorted((at, name) for name, at in self._deadlines.items() if at <= now)
-        for _, name in ready:
-            self._deadlines[name] = inf
-        self.next = min(self._deadlines.values(), default=inf)
-        return [name for _, name in ready]
+        deadlines = self._deadlines
+        ready = [name for name, at in deadlines.items() if at <= now]
+        if len(ready) > 1:
+            ready.sort(key=lambda name: (deadlines[name], name))
+        for name in ready:
+            deadlines[name] = inf
+        self.next = min(deadlines.values(), default=inf)
+        return ready

@@ -14,7 +14,7 @@ def put(out: bytearray, value: int) -> None:
 
 def size(value: int) -> int:
     """How many bytes `put` appends for `value`."""
-    return max(1, (value.bit_length() + 6) // 7)
+    return (value.bit_length() + 6) // 7 or 1
 
 
 def get(data: bytes | memoryview, at: int) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Approximate membership with sponsors (000 §5.3, §6.2).
 
-To join, a process multicasts its wish until k members, or one logger, have answered that it is in their view. Each
+To join, a process multicasts its wish until k members (or all, if they are fewer), or one logger, have answered that it
+is in their view; if nobody ever answers, it may found the group itself. Each
 of these sponsors says how far it has seen every sender; the join takes effect at the element-wise maximum of
 that, t_join. Nothing sent after t_join is collected before the new member has it: a sponsor acknowledges to a
 logger only in gossip that carries its view, and so the logger learns of the new member first.
@@ -30,11 +31,12 @@ class Sponsored(Rung):
         super().__init__(ladder)
         members = ladder.peers.all()
         self._standing = IN if ladder.me in members else JOINING
-        self._view = View(Entry(m, MEMBER, 0) for m in members)
+        self._view = View(Entry(m, MEMBER, 0, m in ladder.peers.loggers) for m in members)
         self._freshness = 0
         self._sponsors: dict[int, None] = {}
         self._t_join: Horizon = {}
         self._resume = False
+        self._announced = 0
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Joins, leaves, views, and the hash in every gossip."""
@@ -76,16 +78,23 @@ class Sponsored(Rung):
         self._standing = standing
         self._sponsors = {}
         self._t_join = {}
+        self._announced = 0
         self._refresh(now)
         self._announce(now, out)
 
     def _announce(self, now: float, out: Effects) -> None:
-        if self._standing == JOINING:
-            out.append(Multicast(Join(self._freshness, self._resume)))
+        self._announced += 1
+        if self._standing == JOINING and 0 < self.ladder.settings.found_after < self._announced:
+            self._merge([self._entry(MEMBER)], out)  # nobody is there: found the group
+            self._settle(now, out)
+        elif self._standing == JOINING:
+            out.append(Multicast(Join(self._entry(MEMBER), self._resume)))
         elif self._standing == LEAVING:
             out.append(Multicast(Leave(self._freshness)))
-        else:
-            return
+        if self._standing == IN:
+            if len(self.ladder.peers) > 1 or not self.ladder.settings.found_after:
+                return
+            out.append(Multicast(Members([self._entry(MEMBER)], answer=True)))  # somebody else may found one, too
         self.ladder.timers.set(_ANNOUNCE, now + self.ladder.settings.gossip_period)
 
     def _refresh(self, now: float) -> None:
@@ -94,9 +103,12 @@ class Sponsored(Rung):
 
     def _declare(self, now: float, status: int, out: Effects) -> None:
         self._refresh(now)
-        entry = Entry(self.ladder.me, status, self._freshness)
+        entry = self._entry(status)
         self._merge([entry], out)
         out.append(Multicast(Members([entry])))
+
+    def _entry(self, status: int) -> Entry:
+        return Entry(self.ladder.me, status, self._freshness, self.ladder.is_logger, self.ladder.address)
 
     def _count_sponsor(self, now: float, source: int, message: Members, out: Effects) -> None:
         mine = next((e for e in message.entries if e.member == self.ladder.me), None)
@@ -109,7 +121,8 @@ class Sponsored(Rung):
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
             self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
-        if logger or len(self._sponsors) >= self.ladder.settings.sponsors:
+        others = sum(e.status == MEMBER and e.member != self.ladder.me for e in message.entries)
+        if logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, others)):
             self._settle(now, out)
 
     def _settle(self, now: float, out: Effects) -> None:
@@ -127,7 +140,9 @@ class Sponsored(Rung):
     def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
         if self._standing != IN:
             return  # only members sponsor
-        self._merge([Entry(source, MEMBER, message.freshness)], out)
+        if message.entry.member != source or message.entry.status != MEMBER:
+            return
+        self._merge([message.entry], out)
         if self._offers(message.resume):
             seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
             self.ladder.sponsor(source, message.resume, seen)
@@ -178,4 +193,6 @@ class Sponsored(Rung):
 
     def _publish_view(self) -> None:
         self.ladder.peers.replace(self._view.members(), self._view.claimants())
+        self.ladder.peers.loggers = self._view.loggers() or self.ladder.peers.loggers
+        self.ladder.peers.addresses = {e.member: e.address for e in self._view.entries() if e.address}
         self.ladder.peers.signature = self._view.signature()

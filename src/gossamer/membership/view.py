@@ -53,6 +53,10 @@ class View:
         """Those for whom packets are kept: in reach, or to be back."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT))
 
+    def loggers(self) -> tuple[int, ...]:
+        """Those of the claimants that are loggers."""
+        return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT and e.logger))
+
     def signature(self) -> int:
         """The hash of who is a member; tombstones do not count, so they can be forgotten at any time."""
         if self._signature is None:

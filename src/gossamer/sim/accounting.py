@@ -48,6 +48,13 @@ class Accounting:
         self._packets[link] += 1
         self._bytes[link] += size
 
+    def path(self, links: list[int], size: int) -> None:
+        """A packet crosses one link after the other."""
+        packets, sizes = self._packets, self._bytes
+        for link in links:
+            packets[link] += 1
+            sizes[link] += size
+
     def settle(self) -> None:
         """Spread what the trees counted over their links."""
         for tree, traffic in self._trees.items():

@@ -37,7 +37,7 @@ class Ledger:
         self._records: dict[int, dict[int, _Record]] = {}
         self._latencies = array("d")  # as they happened, each with the number of members it holds for
         self._repeats = array("q")
-        self._log = array("q")  # every delivery in order: sender, seqno, members
+        self._digest = blake2b(digest_size=16)  # of every delivery in order: sender, seqno, members
         self.outstanding = 0
         self.sent = self.expected = self.duplicate = self.bogus = self.refused = 0
         self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
@@ -62,21 +62,20 @@ class Ledger:
         if record is None:
             self.bogus += len(members)
             return
-        states = record.states
-        usual = 0
+        states, owed, delivered = record.states, _OWED, _DELIVERED
+        unusual = [states[member] for member in members if states[member] != owed]
         for member in members:
-            if states[member] == _OWED:
-                states[member] = _DELIVERED
-                usual += 1
-            elif states[member] == _DELIVERED:
-                self.duplicate += 1
-            else:  # was not owed it any more, or not yet: got it all the same
-                states[member] = _DELIVERED
-                self.expected += 1
-                self._count(now, record, 1, phase)
-        self._count(now, record, usual, phase)
+            states[member] = delivered
+        again = unusual.count(delivered)
+        unowed = len(unusual) - again  # not owed it any more, or not yet: got it all the same
+        usual = len(members) - len(unusual)
+        self.duplicate += again
+        self.expected += unowed
+        self.by_phase[phase] += usual + unowed
+        self._latencies.append(now - record.sent_at)
+        self._repeats.append(usual + unowed)
         self._settle(now, record, usual)
-        self._log.extend((packet.sender, packet.seqno, *members))
+        self._digest.update(array("q", (packet.sender, packet.seqno)).tobytes() + array("i", members).tobytes())
 
     def given_up(self, now: float, member: int, sender: int, first: int, last: int) -> None:
         """`member` was told that these will not come."""
@@ -119,11 +118,6 @@ class Ledger:
             self.expected -= 1
             self._settle(now, record, 1)
 
-    def _count(self, now: float, record: _Record, times: int, phase: Phase) -> None:
-        self.by_phase[phase] += times
-        self._latencies.append(now - record.sent_at)
-        self._repeats.append(times)
-
     def _settle(self, now: float, record: _Record, pairs: int) -> None:
         record.remaining -= pairs
         self.outstanding -= pairs
@@ -158,8 +152,7 @@ class Ledger:
 
     def digest(self) -> "blake2b":
         """A hash that has taken in every delivery: who, what, when, in order."""
-        digest = blake2b(digest_size=16)
-        digest.update(self._log.tobytes())
+        digest = self._digest.copy()
         digest.update(self._latencies.tobytes())
         return digest
 

@@ -6,6 +6,7 @@ earlier than its predecessor is taken to find the link idle, which below saturat
 `HopNetwork` (`topology.exact`) has one event per hop and is exact always.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from random import Random
 from typing import Protocol
@@ -87,28 +88,30 @@ class Network:
 
     def _multicast_unlimited(self, now: float, source: int, tree: Tree, size: int, arrive: Arrive) -> None:
         """Without bandwidth there are no queues, and only the losses cost anything."""
-        lost = self._lost_below(source, tree, size)
-        for member in lost:
-            self._drop(member, "link")
-        for delay, members in tree.delays():
-            reached = [m for m in members if m not in lost] if lost else members
-            self._arrive(now + delay, source, reached, arrive)
+        cut = self._cut_ranges(tree, size)
+        for first, end in cut if self.dropped is not None else ():
+            for member in tree.members_within(first, end):
+                self._drop(member, "link")
+        for delay, positions, members in tree.delays():
+            reached = _outside(cut, positions, members) if cut else members
+            if reached:
+                self._arrive(now + delay, source, reached, arrive)
 
-    def _lost_below(self, source: int, tree: Tree, size: int) -> dict[int, None]:
-        """Draw the losses of one multicast: the members that it does not reach, in order."""
-        lost: dict[int, None] = {}
+    def _cut_ranges(self, tree: Tree, size: int) -> list[tuple[int, int]]:
+        """Draw the losses of one multicast: the ranges of positions that it does not reach, ascending."""
+        cut = []
         position, lose = 1, self._links_lose
         while position + lose.until < len(tree.links):
             position += int(lose.until)
             lose.until = 0
             if lose.one() and self._really(tree.links[position]):
-                lost.update(dict.fromkeys(tree.members_below(position)))
+                cut.append((position, tree.ends[position]))
                 self.accounting.spare(tree, position + 1, tree.ends[position], size)
                 position = tree.ends[position]
             else:
                 position += 1
         lose.until -= len(tree.links) - position
-        return lost
+        return cut
 
     def unicast(self, now: float, source: int, target: int, size: int, arrive: Arrive) -> None:
         """Send to one member."""
@@ -116,14 +119,31 @@ class Network:
         if path is None:
             self._drop(target, "cut")
             return
-        at = now
+        at = self._travel(now, path, size) if self._limited else self._travel_unlimited(now, path, size)
+        if at is None:
+            self._drop(target, "link")
+        else:
+            self._arrive(at, source, [target], arrive)
+
+    def _travel(self, at: float, path: list[int], size: int) -> float | None:
+        """When a packet is at the end of a path; None if it is lost on the way."""
         for link in path:
             crossed = self._cross(at, link, size)
             if crossed is None:
-                self._drop(target, "link")
-                return
+                return None
             at = crossed
-        self._arrive(at, source, [target], arrive)
+        return at
+
+    def _travel_unlimited(self, at: float, path: list[int], size: int) -> float | None:
+        """The same where there is no bandwidth: without a loss, the whole path is one trial."""
+        lose, latency = self._links_lose, self._latency
+        if lose.until < len(path):
+            return self._travel(at, path, size)
+        lose.until -= len(path)
+        self.accounting.path(path, size)
+        for link in path:
+            at += latency[link]
+        return at
 
     def _spread(self, now: float, source: int, tree: Tree, size: int) -> list[float]:
         """When each position of the tree is reached; `_NEVER` where a loss or a full queue is above it."""
@@ -229,6 +249,17 @@ class Network:
     def _drop(self, member: int, reason: str) -> None:
         if self.dropped is not None:
             self.dropped(member, reason)
+
+
+def _outside(cut: list[tuple[int, int]], positions: list[int], members: list[int]) -> list[int]:
+    """The members whose positions, ascending, are in none of the ranges."""
+    kept: list[int] = []
+    at = 0
+    for first, end in cut:
+        low = bisect_left(positions, first, at)
+        kept += members[at:low]
+        at = bisect_left(positions, end, low)
+    return kept + members[at:]
 
 
 class HopNetwork(Network):

@@ -4,9 +4,12 @@ A multicast crosses each link of the shortest-path tree once. The tree is kept i
 everything below a link is one contiguous range: a loss on a link is a loss of that range.
 """
 
-from bisect import bisect_left
+from typing import NamedTuple
 
 from gossamer.sim.topology import Topology, routes
+
+PATHS_KEPT_MAX = 100_000
+"""Paths are remembered where there are no more pairs of members than this."""
 
 
 class Tree:
@@ -14,7 +17,6 @@ class Tree:
 
     __slots__ = (
         "_delays",
-        "_positions",
         "ends",
         "latencies",
         "links",
@@ -32,27 +34,34 @@ class Tree:
         self.ends: list[int] = [0]  # position behind everything below i
         self.receivers: list[tuple[int, int]] = []  # (position, member)
         self.scratch: list[float] = []  # arrival times, used anew by each multicast
-        self._delays: list[tuple[float, list[int]]] = []
-        self._positions: list[int] = []
+        self._delays: list[tuple[float, list[int], list[int]]] = []
 
-    def delays(self) -> list[tuple[float, list[int]]]:
-        """Members by how long a packet takes to them where bandwidth does not matter."""
+    def delays(self) -> list[tuple[float, list[int], list[int]]]:
+        """Members by how long a packet takes to them where bandwidth does not matter, with their positions."""
         if not self._delays:
             times = [0.0] * len(self.links)
             for position in range(1, len(self.links)):
                 times[position] = times[self.parents[position]] + self.latencies[position]
-            groups: dict[float, list[int]] = {}
+            groups: dict[float, tuple[list[int], list[int]]] = {}
             for position, member in self.receivers:
-                groups.setdefault(times[position], []).append(member)
-            self._delays = list(groups.items())
+                positions, members = groups.setdefault(times[position], ([], []))
+                positions.append(position)
+                members.append(member)
+            self._delays = [(delay, *group) for delay, group in groups.items()]
         return self._delays
 
-    def members_below(self, position: int) -> list[int]:
-        """The members that a packet does not reach if it is lost on the way to `position`."""
-        self._positions = self._positions or [p for p, _ in self.receivers]
-        low = bisect_left(self._positions, position)
-        high = bisect_left(self._positions, self.ends[position])
-        return [member for _, member in self.receivers[low:high]]
+    def members_within(self, first: int, end: int) -> list[int]:
+        """The members at positions `first .. end-1`."""
+        return [member for position, member in self.receivers if first <= position < end]
+
+
+class Rooted(NamedTuple):
+    """A network that is a tree, hung up at node 0: per node its parent, its depth, and the link up and down."""
+
+    parent: list[int]
+    depth: list[int]
+    up: list[int]
+    down: list[int]
 
 
 class Router:
@@ -65,6 +74,8 @@ class Router:
         self._routes: dict[int, tuple[list[int], list[int]]] = {}
         self._trees: dict[tuple[int, int], Tree] = {}
         self._paths: dict[tuple[int, int], list[int] | None] = {}
+        self._keeps_paths = len(topology.members) ** 2 <= PATHS_KEPT_MAX
+        self._rooted = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
 
     def set_down(self, down: frozenset[int]) -> None:
         """These links (by index) do not work now; routing adapts at once."""
@@ -88,11 +99,11 @@ class Router:
 
     def path(self, source: int, target: int) -> list[int] | None:
         """The directed links from one member to another, in order; None if there is no way."""
+        if not self._keeps_paths:
+            return self._find_path(source, target)
         key = (source, target)
         if key not in self._paths:
-            if len(self._paths) > 100_000:
-                self._paths.clear()
-            self._paths[key] = self._build_path(source, target)
+            self._paths[key] = self._find_path(source, target)
         return self._paths[key]
 
     def directed(self, link: int, to_node: int) -> int:
@@ -104,10 +115,36 @@ class Router:
             self._routes[node] = routes(self.topology, node, self.down)
         return self._routes[node]
 
-    def _build_path(self, source: int, target: int) -> list[int] | None:
-        parent_node, parent_link = self._from(self.topology.members[source])
-        node = self.topology.members[target]
-        end = self.topology.members[source]
+    def _hang_up(self) -> Rooted | None:
+        parent, link = routes(self.topology, 0)
+        if min(parent[1:], default=0) < 0:
+            return None  # as many links as a tree has, but not connected
+        links = [(self.directed(link[n], parent[n]), self.directed(link[n], n)) for n in range(1, len(parent))]
+        depth = [self._depth(node, parent) for node in range(len(parent))]
+        return Rooted(parent, depth, [-1, *(up for up, _ in links)], [-1, *(down for _, down in links)])
+
+    def _find_path(self, source: int, target: int) -> list[int] | None:
+        start, end = self.topology.members[source], self.topology.members[target]
+        return self._build_path(start, end) if self._rooted is None else self._climb(self._rooted, start, end)
+
+    def _climb(self, rooted: Rooted, start: int, end: int) -> list[int] | None:
+        """In a tree there is only one way: up from both ends until they meet."""
+        parent, depth, up, down = rooted
+        ascent: list[int] = []
+        descent: list[int] = []
+        while start != end:
+            if depth[start] >= depth[end]:
+                ascent.append(up[start])
+                start = parent[start]
+            else:
+                descent.append(down[end])
+                end = parent[end]
+        descent.reverse()
+        ascent += descent
+        return None if self.down and any(link // 2 in self.down for link in ascent) else ascent
+
+    def _build_path(self, end: int, node: int) -> list[int] | None:
+        parent_node, parent_link = self._from(end)
         links = []
         while node != end:
             if parent_link[node] < 0:

@@ -135,12 +135,24 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
             "by_member": {str(m): n for m, n in sorted(recorder.repairs.items())},
         },
         "links": links,
+        "buffers": _buffers(world),
         "queue_drops": world.network.queue_drops,
     }
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
     digest.update(json.dumps(result, sort_keys=True).encode())
     return result | {"trace_hash": digest.hexdigest(), "events": world.events, "wall_seconds": seconds}
+
+
+def _buffers(world: World) -> dict[str, dict[str, float]]:
+    """How full each member's buffer was, in packets, and how much each log holds at the end."""
+    stacks = {str(m): s for m, s in enumerate(world.stacks) if isinstance(s, Stack)}
+    occupancies = {m: s.occupancy(world.now) for m, s in stacks.items()}
+    return {
+        "peak_packets": {m: o[0] for m, o in occupancies.items()},
+        "mean_packets": {m: o[1] for m, o in occupancies.items()},
+        "log_packets": {str(m): sum(map(len, disk.log.values())) for m, disk in enumerate(world.disks) if disk.log},
+    }
 
 
 def _plain_violations(scenario: Scenario, deliveries: dict[str, int]) -> list[dict[str, Any]]:

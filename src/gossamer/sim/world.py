@@ -50,6 +50,11 @@ INBOX_PACKETS = 1000
 """What a sleeping member's operating system keeps for it; more is dropped, as by a full socket buffer."""
 
 
+def _nobody(now: float, happened: Input) -> list[Effect]:
+    """The step of a member that has not begun."""
+    return []
+
+
 class Disk:
     """What a member has on stable storage: it survives a crash that loses the memory."""
 
@@ -79,6 +84,7 @@ class World:
         self.disturbed = bool(scenario.fault)  # whether anybody can be other than UP
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
+        self._steps: list[Callable[[float, Input], list[Effect]]] = [_nobody] * self.count
         self.network = self._make_network(topology)
         self._make_stack = make_stack
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
@@ -150,7 +156,8 @@ class World:
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
-        self.stacks[member] = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
+        stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
+        self.stacks[member], self._steps[member] = stack, stack.step
         self._wake_at[member] = inf
         self.step(member, Started(horizon, recovers, disk.checked_out, disk.logged()))
 
@@ -236,16 +243,16 @@ class World:
         awake = self._awake(members, source, message, happened) if self.disturbed else members
         if self.recorder.tracing:
             self.recorder.received(self.now, awake, source, message)
-        now, stacks = self.now, self.stacks
+        now, steps = self.now, self._steps
         usual = happened.delivered if type(happened) is Received else None
-        delivering = []
+        others = set()
         for member in awake:
-            effects = stacks[member].step(now, happened)  # type: ignore[union-attr]
-            if effects is usual:
-                delivering.append(member)
-            else:
+            effects = steps[member](now, happened)
+            if effects is not usual:
+                others.add(member)
                 self._carry_out(member, effects)
-        if delivering:
+        if usual is not None and len(others) < len(awake):
+            delivering = [m for m in awake if m not in others] if others else awake
             self._delivered(delivering, happened.run, happened.phase)
 
     def _awake(self, members: list[int], source: int, message: Message, happened: Input) -> list[int]:

@@ -32,6 +32,7 @@ from gossamer.core.messages import (
 from gossamer.core.packets import Packet
 from gossamer.wire.fields import (
     ENTRIES,
+    ENTRY,
     FLAG,
     HORIZON,
     LAST,
@@ -72,7 +73,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
     Digest: (11, (("round", NUMBER), ("buffered", PER_SENDER), ("idle", HORIZON))),
     Solicit: (12, (("round", NUMBER), ("wanted", PER_SENDER))),
-    Join: (13, (("freshness", NUMBER), ("resume", FLAG))),
+    Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
@@ -111,7 +112,10 @@ def size(message: Message) -> int:
         return DATA_BYTES + len(message.packet.body)
     if isinstance(message, Repair):
         return REPAIR_BYTES + len(message.packet.body)
-    return HEADER_BYTES + sum(codec.size(getattr(message, name)) for name, codec in _FIELDS[type(message)][1])
+    total = HEADER_BYTES
+    for name, codec in _FIELDS[type(message)][1]:
+        total += codec.size(getattr(message, name))
+    return total
 
 
 def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:

@@ -13,6 +13,8 @@ from gossamer.core.ranges import RangeSet
 
 PHASES: tuple[Phase, ...] = (FIRST_PASS, PEER, LOGGER)
 
+_ADDRESS_BYTES_MAX = 64
+
 Data = bytes | memoryview
 
 
@@ -111,7 +113,10 @@ class _PerSender:
             numbers.encode(out)
 
     def size(self, value: PerSender) -> int:
-        return varint.size(len(value)) + sum(varint.size(s) + r.encoded_size() for s, r in value.items())
+        total = varint.size(len(value))
+        for sender, numbers in value.items():
+            total += varint.size(sender) + numbers.encoded_size()
+        return total
 
     def get(self, data: Data, at: int) -> tuple[PerSender, int]:
         count, at = _count(data, at, 2)
@@ -134,7 +139,10 @@ class _Horizon:
             LAST.put(out, last)
 
     def size(self, value: Horizon) -> int:
-        return varint.size(len(value)) + sum(varint.size(s) + LAST.size(last) for s, last in value.items())
+        total = varint.size(len(value))
+        for sender, last in value.items():
+            total += varint.size(sender) + varint.size(last + 1)
+        return total
 
     def get(self, data: Data, at: int) -> tuple[Horizon, int]:
         count, at = _count(data, at, 2)
@@ -147,28 +155,50 @@ class _Horizon:
         return found, at
 
 
+class _Entry:
+    """One member of a view; the status and whether it is a logger share a number."""
+
+    def put(self, out: bytearray, value: Entry) -> None:
+        address = value.address.encode()
+        varint.put(out, value.member)
+        varint.put(out, value.status << 1 | value.logger)
+        varint.put(out, value.freshness)
+        varint.put(out, len(address))
+        out += address
+
+    def size(self, value: Entry) -> int:
+        address = len(value.address.encode())
+        numbers = (value.member, value.status << 1 | value.logger, value.freshness, address)
+        return sum(map(varint.size, numbers)) + address
+
+    def get(self, data: Data, at: int) -> tuple[Entry, int]:
+        member, at = _member(data, at)
+        status, at = varint.get(data, at)
+        freshness, at = _member(data, at)
+        length, at = varint.get(data, at)
+        if length > min(len(data) - at, _ADDRESS_BYTES_MAX):
+            raise ValueError(f"an address of {length} bytes is too long")
+        address = bytes(data[at : at + length]).decode("ascii")
+        return Entry(member, status >> 1, freshness, bool(status & 1), address), at + length
+
+
 class _Entries:
     """The entries of a view."""
 
     def put(self, out: bytearray, value: list[Entry]) -> None:
         varint.put(out, len(value))
         for entry in value:
-            varint.put(out, entry.member)
-            varint.put(out, entry.status)
-            varint.put(out, entry.freshness)
+            ENTRY.put(out, entry)
 
     def size(self, value: list[Entry]) -> int:
-        parts = (varint.size(e.member) + varint.size(e.status) + varint.size(e.freshness) for e in value)
-        return varint.size(len(value)) + sum(parts)
+        return varint.size(len(value)) + sum(map(ENTRY.size, value))
 
     def get(self, data: Data, at: int) -> tuple[list[Entry], int]:
-        count, at = _count(data, at, 3)
+        count, at = _count(data, at, 4)
         found = []
         for _ in range(count):
-            member, at = _member(data, at)
-            status, at = varint.get(data, at)
-            freshness, at = _member(data, at)
-            found.append(Entry(member, status, freshness))
+            entry, at = ENTRY.get(data, at)
+            found.append(entry)
         return found, at
 
 
@@ -178,4 +208,5 @@ FLAG: FieldCodec = _Flag()
 SIGNATURE: FieldCodec = _Signature()
 PER_SENDER: FieldCodec = _PerSender()
 HORIZON: FieldCodec = _Horizon()
+ENTRY: FieldCodec = _Entry()
 ENTRIES: FieldCodec = _Entries()

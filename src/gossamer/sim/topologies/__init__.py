@@ -1,0 +1,1 @@
+"""One module per family of networks; `gossamer.sim.topology` is the way in."""

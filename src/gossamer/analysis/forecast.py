@@ -1,0 +1,201 @@
+"""What a run of rpbcast with given settings will show: deliveries, latency, repairs, memory, traffic.
+
+The rates here are what the simulator measures in a group without faults, on a network whose only faults are
+independent losses at each receiver and whose round-trip time is the same between all members.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossamer.analysis.binomial import FloatArray
+from gossamer.analysis.timeline import Timeline, timeline
+
+LOGGER_ROUNDS = 16
+"""Every so many rounds a member gossips to the logger, whoever it would have drawn."""
+SIGNATURE_ROUNDS = (0, 2, 6, *range(14, 400, 8))
+"""Rounds after a change in which a signature is sent: ever more rarely, at last every eighth."""
+WRONG_PERIODS = 0.75
+"""How long a member that missed a change is at odds with the others, in periods: measured, see docs/analysis.md."""
+LISTS_PER_DISAGREEMENT = 0.5
+"""How often a list is answered with a list: measured, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What is wanted of a group."""
+
+    members: int
+    loss: float
+    failure: float = 1e-8
+    rate: float = 100.0
+    """Packets per second over all senders."""
+    size: int = 1024
+    rtt: float = 0.05
+    senders: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Bytes of each message on the wire, in a typical case."""
+
+    data: int
+    repair: int
+    gossip: int
+    """With nothing to report."""
+    signature: int
+    """In a gossip, more for the hash of the idle senders."""
+    gap: int
+    """In a gossip, more for the first gap of a sender."""
+    next_gap: int
+    """In a gossip, more for each further gap of the same sender."""
+    seen: int
+    """In a gossip to the logger, more for each sender."""
+    request: int
+    ack: int
+    heartbeat: int
+    heartbeats: int
+    """The list of idle senders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """From publishing to delivery, at any member, the publisher included (who needs no time)."""
+
+    members: int
+    loss: float
+    rtt: float
+    step_s: float
+    late: FloatArray
+    """late[i]: of what the first pass lost, the share that comes in step i after it was due."""
+
+    def quantile(self, q: float) -> float:
+        """The time within which a share q of all deliveries happens."""
+        own = 1.0 / self.members
+        first = own + (1.0 - own) * (1.0 - self.loss)
+        if q <= own:
+            return 0.0
+        if q <= first or self.loss == 0.0:
+            return self.rtt / 2
+        wanted = (q - first) / (1.0 - first)
+        step = int(np.searchsorted(self.late.cumsum(), wanted * (1.0 - 1e-12)))
+        return self.rtt / 2 + (min(step, len(self.late) - 1) + 1) * self.step_s
+
+    def within(self, seconds: float) -> float:
+        """The share of all deliveries that happen within `seconds`."""
+        own = 1.0 / self.members
+        if seconds < self.rtt / 2:
+            return own
+        steps = int((seconds - self.rtt / 2) / self.step_s + 1e-9)
+        late = float(self.late[:steps].sum()) if self.loss else 1.0
+        return own + (1.0 - own) * (1.0 - self.loss * (1.0 - late))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Rates are per second; `repair_rate` and `overhead` are a member's own, on average."""
+
+    first_pass: float
+    latency: Latency
+    repair_rate: float
+    overhead: float
+    buffer_packets: float
+    hold_s: float
+    logger_share: float
+    logger_repairs: float
+    logger_peer_repairs: float
+    logger_acks: float
+    logger_gossips: float
+    gaps: float
+    """Gaps found per second in the whole group."""
+
+
+def forecast(demand: Demand, sizes: Sizes, *, period: float, fanout: int, kept: int, retry: float) -> Forecast:
+    """What rpbcast with these settings leads to. The parts are explained below."""
+    n, loss, rate = demand.members, demand.loss, demand.rate
+    course = timeline(
+        n, loss, rate / demand.senders, period=period, rtt=demand.rtt, kept=kept, fanout=fanout, retry=retry
+    )
+    gaps = rate * (n - 1) * loss
+    resends = resends_per_packet(n, loss, course, period, retry) * rate
+    to_logger = 1 / LOGGER_ROUNDS + (1 - 1 / LOGGER_ROUNDS) / (n - 1)
+    share_asked = (1 / (n - 1) + course.rounds * fanout * to_logger) / (1 + course.rounds * fanout)
+    acks = rate + resends * (1 - loss)
+    hold = (kept + 0.5) * period
+    return Forecast(
+        first_pass=1 / n + (1 - 1 / n) * (1 - loss),
+        latency=Latency(n, loss, demand.rtt, course.step_s, course.filled),
+        repair_rate=(gaps * course.repairs + resends) / n,
+        overhead=_overhead(demand, sizes, course, period, fanout, acks),
+        buffer_packets=rate * hold,
+        hold_s=hold,
+        logger_share=course.collected if loss else 0.0,
+        logger_repairs=gaps * course.collected / (1 - loss),
+        logger_peer_repairs=gaps * course.repairs * share_asked,
+        logger_acks=acks,
+        logger_gossips=(1 - loss) * (n - 1) * to_logger * fanout / period,
+        gaps=gaps,
+    )
+
+
+def resends_per_packet(n: int, loss: float, course: Timeline, period: float, retry: float) -> float:
+    """How often a sender sends a packet to the logger again, because no acknowledgement came (000 §3.1).
+
+    A packet is sent again at the second tick after it was published, at an age between one and two retry
+    periods: if the logger has it, but its acknowledgement was lost, or if the logger still lacks it. Each
+    later tick ends that with probability (1 - loss)^2. The logger's gossip, which goes to each member with
+    probability 1 / (n - 1) per round and says how far it has that member's packets, acknowledges too (000 §5.2).
+    """
+    first, last = round(retry / course.step_s), round(2 * retry / course.step_s)
+    came = course.filled.cumsum()
+    late = 1.0 - float(np.pad(came, (0, last + 1), mode="edge")[first:last].mean())
+    unacknowledged = (1 - loss) * loss + loss * (late + (1 - late) * loss)
+    gossip = (1 - loss) / (n - 1) * retry / period
+    goes_on = (1 - (1 - loss) ** 2) * math.exp(-gossip)
+    return unacknowledged * math.exp(-1.5 * gossip) / (1 - goes_on)
+
+
+def _overhead(demand: Demand, sizes: Sizes, course: Timeline, period: float, fanout: int, acks: float) -> float:
+    """Bytes per second and member of all that is neither data nor repair."""
+    n, loss, rate = demand.members, demand.loss, demand.rate
+    idle = math.exp(-rate / demand.senders * period)  # the chance of a pause of a period or more
+    signed, lists = _signatures(demand, idle, period)
+    gossip = sizes.gossip + sizes.signature * signed
+    gossip += _gaps_in_gossip(demand, sizes, course, period)
+    gossip += sizes.seen * demand.senders * (1 / LOGGER_ROUNDS + 2 / n)
+    # A gap of several packets is one request; a heartbeat between two lost packets makes it two.
+    requests = rate * (n - 1) * loss * (1 - loss * (1 - idle * (1 - loss)))
+    per_second = (
+        n * fanout / period * (gossip + signed * lists * sizes.heartbeats)
+        + requests * sizes.request
+        + acks * sizes.ack
+        + rate * idle * sizes.heartbeat
+    )
+    return per_second / n
+
+
+def _gaps_in_gossip(demand: Demand, sizes: Sizes, course: Timeline, period: float) -> float:
+    """Bytes that the gaps take in a gossip: their number is about Poisson, and neighbours merge into one."""
+    open_gaps = demand.rate / demand.senders * demand.loss * (1 - demand.loss) * period * course.rounds
+    any_gap = -math.expm1(-open_gaps)
+    return demand.senders * (any_gap * sizes.gap + (open_gaps - any_gap) * sizes.next_gap)
+
+
+def _signatures(demand: Demand, idle: float, period: float) -> tuple[float, float]:
+    """The chance that a gossip carries the hash of the idle senders, and the lists that such a gossip leads to.
+
+    Senders fall idle and wake at a rate c = 2 rate idle in all. A hash is sent if anybody is idle, in the first
+    round after a change and then more and more rarely. Two members disagree if a change is on its way between
+    them, or if one has missed it and was not yet put right: 1 - exp(-c (rtt / 2 + 2 loss (1 - loss) w)).
+
+    Reference: 000 §5.1
+    """
+    loss = demand.loss
+    changes = 2 * demand.rate * idle
+    per_round = changes * period
+    signed = -math.expm1(-per_round) * sum(math.exp(-per_round * k) for k in SIGNATURE_ROUNDS)
+    anybody = 1 - (1 - idle) ** demand.senders
+    wrong = 2 * loss * (1 - loss) * WRONG_PERIODS * period
+    disagree = -math.expm1(-changes * (demand.rtt / 2 + wrong))
+    return anybody * signed, disagree * (1 - loss) * (1 + LISTS_PER_DISAGREEMENT * (1 - loss))

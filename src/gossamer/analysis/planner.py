@@ -1,0 +1,342 @@
+"""From what is wanted to settings: rpbcast for a group of n with a given loss, rate and odds.
+
+`plan` chooses the few numbers that matter, the gossip period, the fanout and the rounds for which packets are
+kept, and says what they lead to: memory, bandwidth, latency, the logger's load. Every number comes with its
+formula and the paper that it is from. What a finished plan predicts of a run is its `forecast`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossamer.analysis import bimodal, buffering, checks, convergence
+from gossamer.analysis.binomial import FloatArray, pmf
+from gossamer.analysis.forecast import Demand, Forecast, Sizes, forecast
+from gossamer.analysis.timeline import STEPS, found_survival
+
+MEMBERS_MAX = 2000
+"""The exact chain has as many states as members; beyond this it takes too long."""
+PERIOD_RTTS = 5
+"""A round is at least this many round trips, so that it seldom asks for what is already on its way."""
+PERIOD_MIN_S = 0.01
+OVERHEAD_SHARE = 0.02
+"""Gossip with nothing to say may take this share of the data's bandwidth, unless that makes a round too long."""
+PERIOD_FOR_OVERHEAD_MAX_S = 1.0
+ROUNDS_WANTED = 32
+"""The fanout grows until packets need to be kept for no more rounds than this."""
+FANOUT_MAX = 8
+ROUNDS_MAX = 10_000
+BIMODAL_MEMBERS_MAX = 200
+CRASH = 0.001
+"""004 §6: the chance that a process crashes during a run, for what pbcast alone would need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One number of a plan. `value` is None where nothing would do."""
+
+    name: str
+    value: float | None
+    unit: str
+    formula: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to set, what it leads to, and why."""
+
+    demand: Demand
+    settings: Mapping[str, Any]
+    """Settings of rpbcast, by name."""
+    entries: tuple[Entry, ...]
+    forecast: Forecast
+
+    def __getitem__(self, name: str) -> float | None:
+        """The value of the entry `name`."""
+        return next(entry.value for entry in self.entries if entry.name == name)
+
+
+def plan(demand: Demand, sizes: Sizes) -> Plan:
+    """Settings of rpbcast that meet `demand`, where messages are as long as `sizes` says."""
+    check(demand)
+    period = gossip_period(demand.rtt, demand.rate * sizes.data, sizes.gossip)
+    fanout, kept = fanout_and_rounds(demand, period)
+    expected = forecast(demand, sizes, period=period, fanout=fanout, kept=kept, retry=period)
+    settings = {
+        "gossip_period": period,
+        "fanout": fanout,
+        "gc_rounds": kept,
+        "peer_rounds": max(40, 2 * kept),
+        "retry_period": period,
+        "selection": "uniform",
+        "service_limit": max(1000, math.ceil(10 * expected.repair_rate)),
+        "loggers": 1,
+    }
+    entries = (
+        *_chosen(demand, period, fanout, kept),
+        *_memory(demand, sizes, expected),
+        *_traffic(sizes, expected),
+        *_latency(expected),
+        *_logger(expected),
+        *_pbcast(demand),
+    )
+    return Plan(demand, settings, entries, expected)
+
+
+def check(demand: Demand) -> None:
+    """ValueError, with the name, the value and what is allowed, for what cannot be planned for."""
+    checks.whole("members", demand.members, 2, MEMBERS_MAX)
+    checks.below_one("loss", demand.loss)
+    checks.target("failure", demand.failure)
+    checks.positive("rate", demand.rate)
+    checks.whole("size", demand.size, 1, 65_000)
+    checks.between("rtt", demand.rtt, 0.0, 60.0)
+    checks.whole("senders", demand.senders, 1, demand.members)
+
+
+def gossip_period(rtt: float, data_bandwidth: float, gossip_bytes: float) -> float:
+    """The length of a round, in seconds, rounded up to a millisecond.
+
+    At least five round trips, so that few rounds ask for what is already on its way (a share rtt / period of the
+    gaps is asked for twice), and at least as long as keeps idle gossip at 2% of the data's bandwidth, but for the
+    sake of that no longer than a second. With 50 ms it is the thesis's 0.25 s.
+
+    Reference: 000 §4.1, Table 7.1
+    """
+    for_overhead = min(PERIOD_FOR_OVERHEAD_MAX_S, gossip_bytes / (OVERHEAD_SHARE * data_bandwidth))
+    return math.ceil(max(PERIOD_MIN_S, PERIOD_RTTS * rtt, for_overhead) * 1000 - 1e-6) / 1000
+
+
+def fanout_and_rounds(demand: Demand, period: float) -> tuple[int, int]:
+    """The smallest fanout for which a packet is kept for 32 rounds at most, and these rounds.
+
+    One target per round is enough for pull (000 §4.1) until losses are heavy: more targets would mostly send the
+    same packet twice. ValueError if not even the largest fanout meets the target in ten thousand rounds.
+    """
+    for fanout in range(1, FANOUT_MAX + 1):
+        kept = rounds_kept(demand, period, fanout)
+        if kept is not None and kept <= ROUNDS_WANTED:
+            return fanout, kept
+    if kept is None:
+        raise ValueError(
+            f"loss is {demand.loss!r}; allowed: less, for no {ROUNDS_MAX} rounds meet failure={demand.failure!r}"
+        )
+    return FANOUT_MAX, kept
+
+
+def rounds_kept(demand: Demand, period: float, fanout: int = 1) -> int | None:
+    """Fewest rounds for which packets must be kept, so that gossip repairs all with 1 - failure; None if too many.
+
+    A packet that is kept for g rounds of its holder is there for at least g periods. A member that finds its gap
+    in the k-th period after the first pass, its request's way included, has g + 1 - k attempts in that time: one
+    at once, then one per round. So the chance that some member goes without is at most
+
+        sum_k P(found in period k) L(g + 1 - k),
+
+    with L(a) the expected number of members without the packet after a attempts of all, from the exact chain
+    (`lacking`); an upper bound, as P(at least one) is at most the mean, and close where it is small.
+
+    Reference: 000 §4.2.1, §4.3
+    """
+    late = _found_in_period(demand, period)
+    left = lacking(demand.members, demand.loss, fanout)
+    by_attempts: list[float] = []
+    for kept in range(1, ROUNDS_MAX + 1):
+        while len(by_attempts) <= kept:
+            by_attempts.append(next(left))
+        if left_after(kept, late, by_attempts) <= demand.failure:
+            return kept
+        if by_attempts[-1] > 0.99999 * by_attempts[-2] > demand.failure:
+            return None
+    return None
+
+
+def left_after(kept: int, late: Callable[[int], float], by_attempts: list[float]) -> float:
+    """The sum of `rounds_kept`: late(k) is P(not found within k periods)."""
+    chance = sum((late(k - 1) - late(k)) * by_attempts[kept + 1 - k] for k in range(1, kept + 1))
+    return chance + late(kept) * by_attempts[0]
+
+
+def lacking(n: int, loss: float, fanout: int = 1) -> Iterator[float]:
+    """The expected number of members without the packet after 0, 1, 2, ... attempts of each of them to pull it.
+
+    The chain of `convergence.pull_failure`, by the number m that lack the packet, with three differences that
+    are rpbcast's: it begins after a first pass, m ~ Binomial(n - 1, loss); nobody asks itself, so an attempt
+    succeeds with s = (1 - loss)^2 (n - m) / (n - 1); and from the second attempt on there are `fanout` at once,
+    which fail together with (1 - s)^fanout. The next m is binomial.
+
+    Reference: 000 §4.2.1
+    """
+    m = np.arange(n)
+    mass = pmf(m, n - 1, loss, 1.0 - loss)
+    yield float(mass @ m)
+    mass = mass @ _step(n, loss, 1)
+    step = _step(n, loss, fanout)
+    while True:
+        yield float(mass @ m)
+        mass = mass @ step
+
+
+def _step(n: int, loss: float, fanout: int) -> FloatArray:
+    m = np.arange(n)
+    success = (1.0 - loss) ** 2 * (n - m) / (n - 1)
+    success[0] = 0.0  # nobody is there to ask
+    stays = (1.0 - success) ** fanout
+    return pmf(m[None, :], m[:, None], stays[:, None], 1.0 - stays[:, None])
+
+
+def _found_in_period(demand: Demand, period: float) -> Callable[[int], float]:
+    """late(k) = P(a gap's first request arrives later than k periods after the first pass)."""
+    survives = found_survival(demand.rate / demand.senders, demand.loss, period)
+    way = math.ceil(demand.rtt / 2 / period * STEPS)
+
+    def late(k: int) -> float:
+        if k == 0:
+            return 1.0
+        at = k * STEPS - way
+        if at < len(survives):
+            return float(survives[max(at, 0)])
+        last, before = float(survives[-1]), float(survives[-1 - min(STEPS, len(survives) - 1)])
+        per_period = last / before if before > 0.0 else 0.0
+        return last * per_period ** ((at - len(survives) + 1) / STEPS)  # the tail falls evenly
+
+    return late
+
+
+def _chosen(demand: Demand, period: float, fanout: int, kept: int) -> tuple[Entry, ...]:
+    n, loss = demand.members, demand.loss
+    attempts = lacking(n, loss, fanout)
+    left = left_after(kept, _found_in_period(demand, period), [next(attempts) for _ in range(kept + 1)])
+    least = loss**n
+    copies = n if least > demand.failure else buffering.copies_needed(n, demand.failure, loss)
+    short = f"; even all {n} leave {least:.2g} to the sender and the logger" if least > demand.failure else ""
+    return (
+        Entry(
+            "gossip_period",
+            period,
+            "s",
+            f"max({PERIOD_RTTS} rtt, min({PERIOD_FOR_OVERHEAD_MAX_S:g} s, gossip / ({OVERHEAD_SHARE} rate size)))",
+            "000 §4.1, Table 7.1",
+        ),
+        Entry(
+            "fanout", fanout, "members per round", f"fewest with gc_rounds <= {ROUNDS_WANTED}", "000 §4.1; 004 §6"
+        ),
+        Entry(
+            "gc_rounds", kept, "rounds", "fewest g: sum_k P(found in period k) L(g+1-k) <= failure", "000 §4.2.1, §4.3"
+        ),
+        Entry("left_to_logger", left, "probability per packet", "sum_k P(found in period k) L(g+1-k)", "000 §4.2.1"),
+        Entry("copies", copies, "bufferers", f"fewest C: a^n - (a-p)^n <= failure, a = 1 - C(1-p)/n{short}", "003 §3"),
+    )
+
+
+def _memory(demand: Demand, sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
+    mean = expected.buffer_packets
+    room = math.ceil(mean + 4.0 * math.sqrt(mean))
+    return (
+        Entry("buffer_packets", mean, "packets, mean", "rate (gc_rounds + 1/2) gossip_period", "000 §4.1; 003 §4"),
+        Entry("buffer_room", room, "packets", "mean + 4 sqrt(mean), for random arrivals", "003 §4"),
+        Entry("buffer_bytes", room * sizes.data, "bytes", "buffer_room (size + header)", "003 §4"),
+    )
+
+
+def _traffic(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
+    return (
+        Entry("first_pass", expected.first_pass, "of deliveries", "1/n + (1 - 1/n)(1 - loss)", "000 §3.1"),
+        Entry(
+            "repair_rate",
+            expected.repair_rate,
+            "repairs/s per member",
+            "rate ((n-1) loss sum_j P(asked j times)(1-loss) h_j + resends to the logger) / n",
+            "000 §4.1, §3.1",
+        ),
+        Entry(
+            "repair_bandwidth",
+            expected.repair_rate * sizes.repair,
+            "bytes/s per member",
+            "repair_rate (size + headers)",
+            "000 §7.3",
+        ),
+        Entry(
+            "overhead_bandwidth",
+            expected.overhead,
+            "bytes/s per member",
+            "gossip / gossip_period + requests + acks + heartbeats",
+            "000 §7.4",
+        ),
+    )
+
+
+def _latency(expected: Forecast) -> tuple[Entry, ...]:
+    formula = "quantile of rtt/2, or rtt/2 + found + (u + j) gossip_period + rtt after j+1 attempts"
+    return tuple(
+        Entry(f"latency_{name}", expected.latency.quantile(q), "s", formula, "000 §4.1, §7.2; 004 App. A")
+        for name, q in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
+    )
+
+
+def _logger(expected: Forecast) -> tuple[Entry, ...]:
+    return (
+        Entry("logger_share", expected.logger_share, "of repairs", "P(asked peers have collected it)", "000 §4.3"),
+        Entry(
+            "logger_repairs",
+            expected.logger_repairs,
+            "repairs/s from the log",
+            "rate (n-1) loss logger_share / (1-loss)",
+            "000 §4.3",
+        ),
+        Entry(
+            "logger_peer_repairs",
+            expected.logger_peer_repairs,
+            "repairs/s as a peer",
+            "its share 1/(n-1) of requests, and every 16th gossip",
+            "000 §4.1, §5.2",
+        ),
+        Entry("logger_acks", expected.logger_acks, "acks/s", "rate (1 + resends (1-loss))", "000 §3.2"),
+        Entry(
+            "logger_gossips",
+            expected.logger_gossips,
+            "derived acks/s",
+            "(1-loss)(n-1)(1/16 + 15/16/(n-1)) fanout / gossip_period",
+            "000 §5.2",
+        ),
+    )
+
+
+def _pbcast(demand: Demand) -> tuple[Entry, ...]:
+    """What gossip of digests would need without a logger behind it."""
+    n, loss = demand.members, demand.loss
+    reached = max(1, int(n * (1.0 - loss)))
+    rounds = convergence.rounds_needed(n, reached, demand.failure, "push", "recurrence", loss)
+    fanout, formula = _pbcast_fanout(demand, rounds)
+    return (
+        Entry(
+            "pbcast_rounds",
+            rounds,
+            "rounds",
+            "push recurrence from n (1-loss) members until failure",
+            "000 §4.2.2; 004 §6",
+        ),
+        Entry("pbcast_fanout", fanout, "gossips per holder in all", formula, "004 App. A, Figure 4"),
+    )
+
+
+def _pbcast_fanout(demand: Demand, rounds: int) -> tuple[int | None, str]:
+    n = demand.members
+    if n > BIMODAL_MEMBERS_MAX:
+        return rounds, "one per round of pbcast_rounds (the chain takes too long for so many)"
+    lost = 1.0 - (1.0 - demand.loss) ** 3
+
+    def odds(fanout: int) -> float:
+        return bimodal.failure(n, fanout, rounds=10, loss=lost, crash=CRASH)
+
+    if (best := odds(n)) > demand.failure:
+        return None, f"none: P(neither almost all nor almost none) is {best:.2g} at best"
+    short, enough = 1, n
+    while enough - short > 1:
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if odds(middle) <= demand.failure else (middle, enough)
+    return enough, "fewest with P(neither almost all nor almost none) <= failure, from one holder"

@@ -1,0 +1,74 @@
+"""A first pass over random spanning trees (004 §4), where there is no IP multicast.
+
+Every member derives the same `trees` trees from the membership, without a word: tree t is a permutation of the sorted
+members, drawn from the number t, read as a heap in which a node has `tree_degree` children. The permutation is
+turned so that a packet's sender comes first: it is the root, and a packet is never more than log_k(n) hops away.
+
+A packet goes over tree (sender + seqno) mod `trees`, so that consecutive packets take different trees and a member
+that fails to forward costs those below it one packet in so many. A copy names neither its tree nor who forwarded it;
+both follow from its id. Copies are sent once, unreliably: what a tree loses is left to the repair.
+"""
+
+from functools import lru_cache
+from random import Random
+
+from gossamer.core.effects import Unicast
+from gossamer.core.ids import FIRST_PASS, Phase
+from gossamer.core.ladder import Effects, Ladder, Rung
+from gossamer.core.messages import Data
+from gossamer.core.packets import Packet, Run
+
+Members = tuple[int, ...]
+
+
+@lru_cache(maxsize=64)  # members of one process share what they would all derive alike
+def permutation(members: Members, tree: int) -> Members:
+    """The order of the members in tree number `tree`."""
+    order = sorted(members)
+    Random(f"tree/{tree}").shuffle(order)
+    return tuple(order)
+
+
+def children(members: Members, tree: int, degree: int, sender: int, me: int) -> Members:
+    """To whom `me` sends or forwards what `sender` published, over tree number `tree`."""
+    if sender not in members or me not in members:
+        return ()
+    order = permutation(members, tree)
+    root, count = order.index(sender), len(order)
+    first = (order.index(me) - root) % count * degree + 1
+    return tuple(order[(root + at) % count] for at in range(first, min(first + degree, count)))
+
+
+class Trees(Rung):
+    """Sends down the tree what the member publishes, and forwards what comes down to it."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._members: Members = ()
+        self._children: dict[tuple[int, int], Members] = {}  # by tree and sender
+
+    def published(self, now: float, packet: Packet, out: Effects) -> None:
+        """The root's part."""
+        self._send([packet], out)
+
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """Forward a first copy; what came as a repair is not spread any further."""
+        if phase == FIRST_PASS:
+            self._send(run, out)
+
+    def _send(self, run: Run, out: Effects) -> None:
+        if self.ladder.peers.all() is not self._members:
+            self._members = self.ladder.peers.all()
+            self._children.clear()
+        for packet in run:
+            message = Data(packet)
+            out.extend(Unicast(child, message) for child in self._below(packet))
+
+    def _below(self, packet: Packet) -> Members:
+        settings = self.ladder.settings
+        tree = (packet.sender + packet.seqno) % settings.trees
+        known = self._children.get((tree, packet.sender))
+        if known is None:
+            known = children(self._members, tree, settings.tree_degree, packet.sender, self.ladder.me)
+            self._children[tree, packet.sender] = known
+        return known

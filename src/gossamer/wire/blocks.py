@@ -1,0 +1,208 @@
+"""One block of a packet's body: a run of events in columns, so that Python pays per block and not per event.
+
+ 0  form, 1 byte: the sum of   1 lengths differ, 1 byte each    2 lengths differ, 2 bytes each
+                               4 subjects differ                8 there are attributes
+ 1  count, 2 bytes: events in this block, at least 1
+ 3  size, 2 bytes: of each payload, at least 1; of all payloads together where lengths differ
+ 5  width, 2 bytes: of all columns together
+ 7  the columns: [lengths] [for each event the index of its subject, 1 byte] [attributes, see `attributes`]
+    the subject in UTF-8; where subjects differ: how many less one, 1 byte, their lengths, 1 byte each, and the subjects
+ .  the payloads, one behind the other
+
+In the common case (one subject, no attributes, payloads of one length) the only column is the subject.
+Integers are unsigned, most significant byte first. Every event takes at least one byte of its block, and each of its
+attributes one more: the work and the memory of reading follow the length of the input.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate, pairwise, repeat
+from struct import Struct
+from typing import Final
+
+from gossamer.wire import attributes
+from gossamer.wire.attributes import NO_ATTRIBUTES, Attributes, Shape
+
+HEAD: Final = Struct("!BHHH")
+SHORT, LONG, SUBJECTS, ATTRIBUTES = 1, 2, 4, 8
+_DIFFER: Final = SHORT | LONG
+
+SUBJECT_BYTES_MAX: Final = 255
+SUBJECTS_MAX: Final = 256
+"""Different subjects in one block."""
+NEVER: Final = 1 << 30
+"""The growth of a block that cannot take an event."""
+
+_SPLIT_MAX: Final = 1024
+"""Payloads that one cached `Struct` cuts apart: 128 of them stay below 5 MB."""
+
+Columns = tuple[Iterable[str], Iterable[bytes], Iterable[Attributes]]
+"""Subjects, payloads, attributes: one of each for each event, though what is the same for all repeats for ever."""
+
+
+class Block:
+    """A block that is being filled. A `Packer` may add to `payloads` and `count` of a simple one by itself."""
+
+    __slots__ = ("count", "index", "length", "lengths", "payloads", "rows", "shape", "subjects", "texts", "wide")
+
+    def __init__(self, subject: str, shape: Shape | None) -> None:
+        self.count = 0
+        self.length = 0
+        self.lengths: list[int] | None = None
+        self.wide = False
+        self.subjects = {subject: encode_subject(subject)}
+        self.index: list[str] | None = None
+        self.shape: Final = shape
+        self.rows: list[bytes] = []
+        self.texts: list[list[bytes]] = [[] for _ in range(shape.texts)] if shape else []
+        self.payloads: list[bytes] = []
+
+    @property
+    def simple_subject(self) -> str | None:
+        """The subject of a block without any column but this, else None."""
+        if self.lengths is None and self.index is None and self.shape is None:
+            return next(iter(self.subjects))
+        return None
+
+    def has_only(self, subject: str) -> bool:
+        """Whether all events are of this subject and without attributes."""
+        return self.index is None and self.shape is None and subject in self.subjects
+
+    def growth(self, subject: str, length: int) -> int:
+        """By how many bytes the columns grow if an event of this subject and length is put into this block."""
+        count, grown = self.count, 0
+        if self.lengths is not None:
+            grown = (2 if self.wide else 1) if self.wide or length < 256 else count + 2
+        elif length != self.length:
+            grown = (count + 1) * (1 if length < 256 and self.length < 256 else 2)
+        if subject not in self.subjects:
+            if len(self.subjects) == SUBJECTS_MAX:
+                return NEVER
+            grown += 2 + len(encode_subject(subject)) + (count + 2 if self.index is None else 0)
+        elif self.index is not None:
+            grown += 1
+        return grown
+
+    def put(self, subject: str, payload: bytes, row: bytes, texts: list[bytes]) -> None:
+        """Take an event; its row and texts are there if the block has a shape."""
+        length = len(payload)
+        if self.count == 0 and length:
+            self.length = length
+        if self.lengths is not None:
+            self.lengths.append(length)
+            self.wide = self.wide or length > 255
+        elif length != self.length or not length:
+            self.lengths = [*repeat(self.length, self.count), length]
+            self.wide = max(length, self.length) > 255
+        if subject not in self.subjects:
+            if self.index is None:
+                self.index = list(self.subjects) * self.count
+            self.subjects[subject] = encode_subject(subject)
+        if self.index is not None:
+            self.index.append(subject)
+        if self.shape is not None:
+            self.rows.append(row)
+            for column, text in zip(self.texts, texts, strict=True):
+                column.append(text)
+        self.payloads.append(payload)
+        self.count += 1
+
+    def encode(self) -> bytes:
+        """The bytes of the block."""
+        form, size, columns = 0, self.length, []
+        if self.lengths is not None:
+            form, size = (LONG if self.wide else SHORT), sum(self.lengths)
+            columns.append(Struct(f"!{self.count}H").pack(*self.lengths) if self.wide else bytes(self.lengths))
+        if self.index is not None:
+            form |= SUBJECTS
+            numbers = {subject: i for i, subject in enumerate(self.subjects)}
+            columns.append(bytes(map(numbers.__getitem__, self.index)))
+        if self.shape is not None:
+            form |= ATTRIBUTES
+            columns += [self.shape.head, *self.rows, *(text for column in self.texts for text in column)]
+        if self.index is not None:
+            columns.append(bytes([len(self.subjects) - 1, *map(len, self.subjects.values())]))
+        columns += self.subjects.values()
+        head = HEAD.pack(form, self.count, size, sum(map(len, columns)))
+        return b"".join((head, *columns, *self.payloads))
+
+
+def beginning(subject: str, length: int, shape: Shape | None) -> int:
+    """How many bytes a new block takes for its first event, without the event's payload, row and texts."""
+    return HEAD.size + len(encode_subject(subject)) + (not length) + (len(shape.head) if shape else 0)
+
+
+def encode_subject(subject: str) -> bytes:
+    """A subject in UTF-8; ValueError if it is empty or too long."""
+    encoded = subject.encode()
+    if not 1 <= len(encoded) <= SUBJECT_BYTES_MAX:
+        raise ValueError(f"a subject of {len(encoded)} bytes, not 1 to {SUBJECT_BYTES_MAX}: {subject[:40]!r}")
+    return encoded
+
+
+@lru_cache(maxsize=1024)
+def decode_subject(encoded: bytes) -> str:
+    """The subject; cached, so that equal subjects are one object with one hash for the subscriptions behind us."""
+    if not 1 <= len(encoded) <= SUBJECT_BYTES_MAX:
+        raise ValueError(f"a subject of {len(encoded)} bytes, not 1 to {SUBJECT_BYTES_MAX}")
+    return encoded.decode()
+
+
+def payload_bytes(form: int, count: int, size: int, width: int, left: int) -> int:
+    """How long the payloads of a block are together; ValueError if it is cut short or makes events from nothing."""
+    if form & _DIFFER:
+        total, possible = size, count * (form & _DIFFER) <= width
+    else:
+        total, possible = count * size, size > 0
+    if not (count and possible) or total > left:
+        raise ValueError(f"a block of {count} events (form {form}, size {size}, width {width}) is cut short")
+    return total
+
+
+def split(data: bytes, at: int, count: int, size: int) -> Iterable[bytes]:
+    """Payloads of one length."""
+    if count <= _SPLIT_MAX:
+        return _splitter(count, size).unpack_from(data, at)
+    return [payload for (payload,) in Struct(f"{size}s").iter_unpack(data[at : at + count * size])]
+
+
+@lru_cache(maxsize=128)
+def _splitter(count: int, size: int) -> Struct:
+    return Struct(f"{size}s" * count)
+
+
+def unpack_columns(columns: bytes, payloads: bytes, form: int, count: int, size: int) -> Columns:
+    """Subjects, payloads and attributes of any block but the simplest; ValueError if malformed."""
+    if form > 15 or form & _DIFFER == _DIFFER:
+        raise ValueError(f"unknown form of block {form}")
+    at = count * (form & _DIFFER)
+    cut = _split_at(payloads, _lengths(columns[:at], form, count), size) if at else split(payloads, 0, count, size)
+    index = columns[at : at + count] if form & SUBJECTS else b""
+    at += len(index)
+    extras: Iterable[Attributes] = repeat(NO_ATTRIBUTES)
+    if form & ATTRIBUTES:
+        extras, at = attributes.unpack(columns, at, count)
+    if form & SUBJECTS:
+        return _subjects(columns, at, index, count), cut, extras
+    return repeat(decode_subject(columns[at:])), cut, extras
+
+
+def _lengths(table: bytes, form: int, count: int) -> Iterable[int]:
+    return table if form & SHORT else Struct(f"!{count}H").unpack(table)
+
+
+def _split_at(payloads: bytes, lengths: Iterable[int], size: int) -> list[bytes]:
+    edges = list(accumulate(lengths, initial=0))
+    if edges[-1] != size:
+        raise ValueError(f"payloads of {edges[-1]} bytes in a block of {size}")
+    return [payloads[a:b] for a, b in pairwise(edges)]
+
+
+def _subjects(columns: bytes, at: int, index: bytes, count: int) -> list[str]:
+    n = columns[at] + 1 if at < len(columns) else 0
+    start = at + 1 + n
+    edges = list(accumulate(columns[at + 1 : start], initial=start))
+    if len(index) != count or len(edges) != n + 1 or edges[-1] != len(columns) or max(index) >= n:
+        raise ValueError("the subjects of a block are cut short, or an index names none of them")
+    table = [decode_subject(columns[a:b]) for a, b in pairwise(edges)]
+    return [table[i] for i in index]

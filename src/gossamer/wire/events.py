@@ -1,0 +1,266 @@
+"""Events <-> the body of a packet: many events, or (see `fragments`) a part of one.
+
+0  kind of the body, 1 byte: 1 events, 2 a fragment
+1  time, 8 bytes: nanoseconds since the epoch, when the first event of the packet was published
+9  blocks (see `blocks`), to the end of the body
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, repeat
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from gossamer.core.packets import Packet
+from gossamer.wire import blocks
+from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes
+from gossamer.wire.attributes import pack as pack_attributes
+from gossamer.wire.blocks import Block
+from gossamer.wire.codec import WireError
+
+__all__ = ["Attribute", "Attributes", "Event", "Packer", "count_events", "is_fragment", "unpack"]
+
+BODY: Final = Struct("!BQ")
+EVENTS, FRAGMENT = 1, 2
+
+LIMIT_BYTES_MIN: Final = BODY.size + blocks.HEAD.size + blocks.SUBJECT_BYTES_MAX + 1
+LIMIT_BYTES_MAX: Final = 65_535
+"""Longer than any UDP datagram, and what the 2-byte fields of a block can say."""
+
+_RUN_MIN: Final = 8
+"""Events of one subject and length that are worth a block of their own."""
+
+
+class Event(NamedTuple):
+    """What an application published, as a subscriber gets it."""
+
+    subject: str
+    payload: bytes
+    attributes: Attributes
+    sender: int
+    seqno: int
+    """Of the packet that it came in; of the last one if it came in fragments."""
+    time: float
+    """Seconds since the epoch: when the first event of its packet was published."""
+
+
+class Packer:
+    """Collects events until a packet is full.
+
+    When `add` says False, or `add_many` stops early, take the `body`, which begins the next packet, and go on. What does
+    not fit into an empty packer (its `count` is still 0) never will: publish it in `fragments`.
+    """
+
+    __slots__ = ("_before", "_block", "_finished", "_length", "_limit", "_payloads", "_size", "_subject", "count")
+
+    def __init__(self, limit_bytes: int) -> None:
+        """`limit_bytes`: how long a body may become: the path MTU less every header, and less sealing."""
+        if not LIMIT_BYTES_MIN <= limit_bytes <= LIMIT_BYTES_MAX:
+            raise ValueError(f"limit_bytes is {limit_bytes}, not {LIMIT_BYTES_MIN} to {LIMIT_BYTES_MAX}")
+        self._limit: Final = limit_bytes
+        self._block: Block | None = None
+        self._finished: list[bytes] = []
+        self._size = BODY.size
+        self._before = 0
+        self.count = 0
+        self._set_short_path()
+
+    def __len__(self) -> int:
+        """The length that the body has now; 0 without events."""
+        return self._size if self.count else 0
+
+    def add(self, subject: str, payload: bytes, attributes: Attributes | None = None) -> bool:
+        """Take one event; False if this packet has no room for it. ValueError or TypeError if it is no event."""
+        if subject != self._subject or len(payload) != self._length or attributes or type(payload) is not bytes:
+            return self._add_other(subject, payload, attributes)
+        size = self._size + self._length
+        if size > self._limit:
+            return False
+        self._size = size
+        self.count += 1
+        self._payloads.append(payload)
+        return True
+
+    def add_many(self, subject: str, payloads: Sequence[bytes], start: int = 0) -> int:
+        """Take `payloads[start:]` as events of one subject, without attributes, in order; how many fitted."""
+        at = start
+        while at < len(payloads):
+            taken = self._add_run(subject, payloads, at)
+            if not taken:
+                break
+            at += taken
+        return at - start
+
+    def body(self, time_ns: int) -> bytes:
+        """The body with all events so far, the first of which was published at `time_ns`; begins an empty one."""
+        if not self.count:
+            raise ValueError("there are no events to send")
+        if not 0 <= time_ns < 1 << 64:
+            raise ValueError(f"time_ns is {time_ns}: nanoseconds since the epoch are 0 to 2**64 - 1")
+        self._finish_block()
+        body = b"".join((BODY.pack(EVENTS, time_ns), *self._finished))
+        assert len(body) == self._size <= self._limit, (len(body), self._size, self._limit)
+        self._finished = []
+        self._size = BODY.size
+        self._before = self.count = 0
+        return body
+
+    def _add_other(self, subject: str, payload: bytes, attributes: Attributes | None) -> bool:
+        """Whatever needs more than its payload written: into this block or, if that is shorter, into a new one."""
+        payload = _as_bytes(payload)
+        length = len(payload)
+        shape, row, texts = pack_attributes(attributes) if attributes else (None, b"", [])
+        block, growth = self._settled_block(), blocks.NEVER
+        if block is not None and block.shape is shape:
+            growth = block.growth(subject, length)
+        if growth > blocks.HEAD.size:
+            new = blocks.beginning(subject, length, shape)
+            if new < growth:
+                block, growth = None, new
+        size = self._size + growth + length + len(row) + sum(map(len, texts))
+        if size > self._limit:
+            return False
+        if block is None:
+            self._finish_block()
+            block = self._block = Block(subject, shape)
+        block.put(subject, payload, row, texts)
+        self._size = size
+        self.count += 1
+        self._set_short_path()
+        return True
+
+    def _add_run(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
+        """Take some events from `at` on; 0 only if the next one does not fit."""
+        if subject == self._subject and len(payloads[at]) == self._length:
+            return self._add_equal(payloads, at)
+        block = self._block
+        if block is not None and block.lengths is not None and block.has_only(subject):
+            taken = self._add_different(block, payloads, at)
+            if taken:
+                return taken
+        elif len(payloads) - at >= _RUN_MIN and len(set(map(len, payloads[at : at + _RUN_MIN]))) == 1:
+            self._finish_block()
+        return int(self.add(subject, payloads[at]))
+
+    def _add_equal(self, payloads: Sequence[bytes], at: int) -> int:
+        """As many as fit of those that are of the block's subject and length."""
+        length = self._length
+        run = payloads[at : at + (self._limit - self._size) // length]
+        if set(map(len, run)) - {length}:
+            run = run[: next(i for i, payload in enumerate(run) if len(payload) != length)]
+        self._take_joined(run, length * len(run))
+        self._size += length * len(run)
+        return len(run)
+
+    def _add_different(self, block: Block, payloads: Sequence[bytes], at: int) -> int:
+        """As many as fit into a block that has a length for each; 0 also if its lengths are of too few bytes."""
+        assert block.lengths is not None
+        block.count = self.count - self._before
+        width, room = (2 if block.wide else 1), self._limit - self._size
+        run = payloads[at : at + 2 * room // (len(payloads[at]) + width)]
+        lengths = list(map(len, run))
+        if not block.wide and lengths and max(lengths) > 255:
+            lengths = lengths[: next(i for i, length in enumerate(lengths) if length > 255)]
+        ends = list(accumulate(length + width for length in lengths))
+        fitting = bisect_right(ends, room)
+        if fitting:
+            self._take_joined(run[:fitting], ends[fitting - 1] - fitting * width)
+            block.lengths += lengths[:fitting]
+            self._size += ends[fitting - 1]
+        return fitting
+
+    def _take_joined(self, run: Sequence[bytes], length: int) -> None:
+        """Take many payloads at once; TypeError, and nothing is taken, if one of them is not bytes."""
+        joined = b"".join(run)
+        if len(joined) != length:
+            raise TypeError("a payload is not bytes")
+        self._payloads.append(joined)
+        self.count += len(run)
+
+    def _settled_block(self) -> Block | None:
+        """The block, told of the events that took the short path."""
+        if self._block is not None:
+            self._block.count = self.count - self._before
+        return self._block
+
+    def _finish_block(self) -> None:
+        block = self._settled_block()
+        if block is not None:
+            self._finished.append(block.encode())
+            self._before = self.count
+            self._block = None
+            self._set_short_path()
+
+    def _set_short_path(self) -> None:
+        """Note for which subject and length an event needs nothing written but its payload."""
+        block = self._block
+        self._subject = block.simple_subject if block is not None else None
+        self._length = block.length if block is not None and self._subject is not None else -1
+        self._payloads = block.payloads if block is not None else []
+
+
+def unpack(packet: Packet) -> list[Event]:
+    """The events of a packet; WireError, never any other error, if its body does not hold events."""
+    body = packet.body
+    sender, seqno = repeat(packet.sender), repeat(packet.seqno)
+    new, event, none = tuple.__new__, repeat(Event), repeat(NO_ATTRIBUTES)
+    events: list[Event] = []
+    try:
+        time, at = repeat(_time(body)), BODY.size
+        while at < len(body):
+            form, count, size, width = blocks.HEAD.unpack_from(body, at)
+            start = at + blocks.HEAD.size
+            middle = start + width
+            at = middle + blocks.payload_bytes(form, count, size, width, len(body) - middle)
+            columns: Iterable[tuple[object, ...]]
+            if form:
+                columns = zip(
+                    *blocks.unpack_columns(body[start:middle], body[middle:at], form, count, size),
+                    *(sender, seqno, time),
+                )
+            else:
+                subject = repeat(blocks.decode_subject(body[start:middle]))
+                columns = zip(subject, blocks.split(body, middle, count, size), none, sender, seqno, time)
+            # Event(...) and Event._make run Python code for each event: this does not, and is twice as fast.
+            events += map(new, event, columns)
+    except (ValueError, StructError) as error:
+        raise WireError(str(error)) from None
+    return events
+
+
+def count_events(body: bytes) -> int:
+    """How many events a body holds (a fragment: 0, its event counts when it is whole); WireError if malformed."""
+    if is_fragment(body):
+        return 0
+    total = 0
+    try:
+        _time(body)
+        at = BODY.size
+        while at < len(body):
+            form, count, size, width = blocks.HEAD.unpack_from(body, at)
+            at += blocks.HEAD.size + width
+            at += blocks.payload_bytes(form, count, size, width, len(body) - at)
+            total += count
+    except (ValueError, StructError) as error:
+        raise WireError(str(error)) from None
+    return total
+
+
+def is_fragment(body: bytes) -> bool:
+    """Whether a body is for a `Reassembler`, not for `unpack`."""
+    return body[:1] == b"\x02"
+
+
+def _time(body: bytes) -> float:
+    kind, time_ns = BODY.unpack_from(body)
+    if kind != EVENTS:
+        raise WireError("a fragment: give it to a Reassembler" if kind == FRAGMENT else f"unknown kind of body {kind}")
+    seconds: float = time_ns / 1e9
+    return seconds
+
+
+def _as_bytes(payload: object) -> bytes:
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    raise TypeError(f"a payload is bytes, not {type(payload).__name__}")
