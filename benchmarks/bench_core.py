@@ -1,10 +1,10 @@
-"""The automata themselves: packets per second through a receiver on one core, and pbcast in the simulator against SimPy.
+"""The automata themselves: packets per second through a receiver on one core, and pbcast simulated against SimPy.
 
-`in order` feeds runs of 40 consecutive packets; `1% gaps` loses each hundredth packet, asks for it, and gets it as a repair
-some runs later. W+(N, M) is the work of `bench_sim.py` plus pbcast's anti-entropy until everything is everywhere, with the
-real `pbcast` preset on our side: FIFO order, buffers, stability, limits and all.
+`in order` feeds runs of 40 consecutive packets; `1% gaps` loses each hundredth packet, asks for it, and gets it as
+a repair some runs later. W+(N, M) is the work of `bench_sim.py` plus pbcast's anti-entropy until everything is
+everywhere, with the real `pbcast` preset on our side: FIFO order, buffers, stability, limits and all.
 
-What the numbers do not show: decoding, sealing and sockets (the live system's cost), and any protocol but these two.
+What the numbers do not show: decoding, sealing and sockets (the live system's cost), and any protocol but these.
 
     python benchmarks/bench_core.py [--quick]
 """
@@ -15,7 +15,6 @@ from random import Random
 from time import perf_counter
 
 import simpy_reference
-
 from gossamer.core.effects import Deliver
 from gossamer.core.inputs import Received, Started
 from gossamer.core.packets import Packet

@@ -18,7 +18,6 @@ from time import perf_counter
 from typing import Any
 
 import simpy_reference
-
 from gossamer.sim.run import build_topology, metadata, simulate
 from gossamer.sim.scenario import Scenario, parse
 from gossamer.trace.writer import TraceWriter

@@ -74,9 +74,7 @@ class Tree:
 class Network:
     """The first pass: a multicast that crosses every link of the tree in a process of its own."""
 
-    def __init__(
-        self, leaves: int, packets: int, seed: int, loss: float, latency: float, rate: float
-    ) -> None:
+    def __init__(self, leaves: int, packets: int, seed: int, loss: float, latency: float, rate: float) -> None:
         self.env = simpy.Environment()
         self.rng = random.Random(seed)
         self.tree = Tree(leaves)
@@ -122,9 +120,7 @@ class Network:
 class Pbcast(Network):
     """The same and anti-entropy. What a member has is also kept as a bitmap, which is its digest."""
 
-    def __init__(
-        self, leaves: int, packets: int, seed: int, loss: float, latency: float, rate: float
-    ) -> None:
+    def __init__(self, leaves: int, packets: int, seed: int, loss: float, latency: float, rate: float) -> None:
         super().__init__(leaves, packets, seed, loss, latency, rate)
         self.members = [0, *self.tree.leaves]
         self.has = dict.fromkeys(self.members, 0)

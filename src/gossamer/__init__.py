@@ -1,3 +1,32 @@
 """Gossamer: reliable multicast for Python. Every subscriber hears every event, without a broker."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gossamer.live.group import Full as Full
+    from gossamer.live.group import Group as Group
+    from gossamer.live.group import Lost as Lost
+    from gossamer.live.group import join as join
+    from gossamer.settings import Settings as Settings
+    from gossamer.wire.events import Event as Event
+
 __version__ = "0.1.0"
+
+_WHERE = {
+    "Settings": "gossamer.settings",
+    "Event": "gossamer.wire.events",
+    **dict.fromkeys(("Full", "Group", "Lost", "join"), "gossamer.live.group"),
+}
+"""Names that are loaded when they are first used, so that `import gossamer` stays light."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'gossamer' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])

@@ -30,7 +30,7 @@ from gossamer.core.inputs import (
 )
 from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
-from gossamer.core.packets import Packet, split_into_runs
+from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.core.service import TIMER, Service
@@ -151,6 +151,7 @@ class Stack:
         self.service = Service(settings.service_limit, settings.service_queue, self.timers)
         self._worth = worth
         self._observed = observed  # whether somebody wants to see the buffer change
+        self._add = self.buffer.add if settings.buffering != "none" and not observed else None
         self._checked_out = 0
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
@@ -175,16 +176,18 @@ class Stack:
         out: Effects = []
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
-            if (
-                stream is not None
-                and stream.next == happened.first
-                and happened.sender != self.me
-                and not (self._holds_back and self._must_wait(happened))
-            ):
-                # The short path: the run follows on from what came before, so it is delivered as it is.
+            if stream is not None and stream.next == happened.first and happened.sender != self.me:
+                # The short path: the run follows on from what came before.
                 stream.next = happened.last + 1
+                if self._add is not None:
+                    self._add(now, happened.run)
+                elif self._observed:
+                    self._keep(now, happened.run, out)
                 for hook in self._on_accepted:
                     hook(now, happened.source, happened.run, happened.phase, out)
+                if self._holds_back and stream.missing:
+                    self._order.hold(happened)
+                    return out
                 return happened.delivered + out if out else happened.delivered
         self._on[type(happened)](now, happened, out)
         return out
@@ -230,7 +233,7 @@ class Stack:
             stream.missing.discard(*part)
             stream.absent.add(*part)
             self._call(self._on_gap_closed, now, sender, *part, out)
-            self._order.given_up(sender, *part, reason, out)
+            self._order.given_up(sender, *part, reason, stream, out)
 
     def round_over(self, now: float, out: Effects) -> PerSender:
         """A round is over: let the buffer age; what it has collected."""
@@ -250,7 +253,6 @@ class Stack:
         for sender, last in horizon.items():
             if sender != self.me:
                 self.streams[sender] = Stream(last + 1)
-                self._order.starts(sender, last + 1)
 
     def end(self) -> None:
         """The member takes part no more."""
@@ -300,8 +302,6 @@ class Stack:
         self._on_sponsoring = overriding("sponsoring")
         self._fullness = overriding("full")
         self._holders = overriding("holds")
-        if self.settings.buffering != "none":
-            self._on_accepted.insert(0, self._keep)
         self._messages: dict[type, list[Any]] = {}
         for rung in self._rungs:
             for kind, handler in rung.messages().items():
@@ -309,7 +309,9 @@ class Stack:
         self._alarms = {name: handler for rung in self._rungs for name, handler in rung.alarms().items()}
         self._alarms[TIMER] = self.service.drain
 
-    def _keep(self, now: float, source: int, run: list[Packet], phase: str, out: Effects) -> None:
+    def _keep(self, now: float, run: Run, out: Effects) -> None:
+        if self.settings.buffering == "none":
+            return
         collected = self.buffer.add(now, run)
         if self._observed:
             self._note_collected(collected, out)
@@ -328,10 +330,7 @@ class Stack:
 
     def _started(self, now: float, happened: Started, out: Effects) -> None:
         self.begin(happened.horizon)
-        own = self.streams[self.me] = Stream(
-            happened.checked_out
-        )  # numbers that may be in use are not used again
-        self._order.starts(self.me, own.next)
+        self.streams[self.me] = Stream(happened.checked_out)  # numbers that may be in use are not used again
         self._checked_out = happened.checked_out
         self.restored = happened
         self._call(self._on_started, now, out)
@@ -361,9 +360,8 @@ class Stack:
         stream.next += 1
         out.append(Announce(packet))
         self._call(self._on_published, now, packet, out)
-        if self.settings.buffering != "none":
-            self._keep(now, self.me, [packet], FIRST_PASS, out)
-        self._order.accepted([packet], FIRST_PASS, out)
+        self._keep(now, [packet], out)
+        self._order.accepted([[packet]], FIRST_PASS, stream, out)
 
     def _received(self, now: float, happened: Received, out: Effects) -> None:
         sender = happened.sender
@@ -377,10 +375,12 @@ class Stack:
         if not fresh:
             self._call(self._on_repeated, now, happened.source, happened.run, out)
             return
-        for part in [fresh] if fresh is happened.run else split_into_runs(fresh):
+        parts = [fresh] if fresh is happened.run else split_into_runs(fresh)
+        self._order.accepted(parts, happened.phase, stream, out)
+        for part in parts:
             if part[0].seqno < before:
                 self._call(self._on_gap_closed, now, sender, part[0].seqno, part[-1].seqno, out)
-            self._order.accepted(part, happened.phase, out)
+            self._keep(now, part, out)
             self._call(self._on_accepted, now, happened.source, part, happened.phase, out)
 
     def _gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
@@ -395,9 +395,6 @@ class Stack:
 
     def _not_yet(self) -> str:
         return "" if self.is_member else "not a member"
-
-    def _must_wait(self, happened: Received) -> bool:
-        return not self._order.passes(happened.sender, happened.first, happened.last)
 
     def _heard(self, now: float, happened: Heard, out: Effects) -> None:
         if not self.is_member and not isinstance(happened.message, Join | Leave | Members):

@@ -124,9 +124,7 @@ def test_distribution_limits():
         np.testing.assert_allclose(silent, np.eye(11)[3])
     all_at_once = bimodal.delivery_distribution(10, 10, 1, loss=0.0, crash=0.0)
     np.testing.assert_allclose(all_at_once, np.eye(11)[10])
-    np.testing.assert_allclose(
-        bimodal.delivery_distribution(10, 2, 10), bimodal.delivery_distribution(10, 2, 1000)
-    )
+    np.testing.assert_allclose(bimodal.delivery_distribution(10, 2, 10), bimodal.delivery_distribution(10, 2, 1000))
 
 
 def test_distribution_and_failures_equal_simulation():
@@ -172,9 +170,7 @@ def test_bound_covers_every_milder_failure(predicate, fanout):
     """Whatever loss and crash the adversary picks below the stated ones. Reference: 004 eq. (3), (4)"""
     bound = bimodal.failure_bound(12, fanout, 6, predicate, loss=0.2, crash=0.05)
     milder = [
-        bimodal.failure(12, fanout, 6, predicate, loss, crash)
-        for loss in (0, 0.1, 0.2)
-        for crash in (0, 0.02, 0.05)
+        bimodal.failure(12, fanout, 6, predicate, loss, crash) for loss in (0, 0.1, 0.2) for crash in (0, 0.02, 0.05)
     ]
     assert max(milder) < bound
 

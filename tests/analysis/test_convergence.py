@@ -80,9 +80,7 @@ def test_failure_is_accurate_at_1e_minus_30():
         after = dict.fromkeys(range(1, n), Fraction(0))
         for i, p in mass.items():
             for j in range(i, n):
-                after[j] += (
-                    p * math.comb(n - i, j - i) * Fraction(i, n) ** (j - i) * Fraction(n - i, n) ** (n - j)
-                )
+                after[j] += p * math.comb(n - i, j - i) * Fraction(i, n) ** (j - i) * Fraction(n - i, n) ** (n - j)
         mass = after
     exact = float(sum(mass.values()))
     assert exact < 1e-30
@@ -124,9 +122,7 @@ def test_recurrence_is_exact_in_the_first_round(mechanism):
     chance is right under push. By hand for three members, the first having it. Reference: 000 §4.2.2"""
     contact = np.array([[0.2, 0.3, 0.5], [0.4, 0.1, 0.5], [0.25, 0.5, 0.25]])
     arrives = 0.9 ** convergence.MESSAGES[mechanism]
-    by_hand = (
-        [1.0, 0.4 * arrives, 0.25 * arrives] if mechanism == "pull" else [1.0, 0.3 * arrives, 0.5 * arrives]
-    )
+    by_hand = [1.0, 0.4 * arrives, 0.25 * arrives] if mechanism == "pull" else [1.0, 0.3 * arrives, 0.5 * arrives]
     has = convergence.recurrence(contact, np.array([1.0, 0.0, 0.0]), 1, mechanism, loss=0.1)
     np.testing.assert_allclose(has[1], by_hand)
 
@@ -171,9 +167,7 @@ def test_recurrence_is_far_too_optimistic_from_one_holder():
     assert convergence.pull_failure(100, 1, 13) == pytest.approx(1.72e-2, rel=0.01)
     observed = simulate(convergence.uniform_contact(100), first(1, 100), 13, "pull", 0, 2_000, seed=4)
     assert (~observed[13].all(axis=1)).mean() == pytest.approx(1.72e-2, abs=4 * math.sqrt(1.72e-2 / 2_000))
-    needed = {
-        r: [convergence.rounds_needed(100, r, model=m) for m in convergence.MODELS] for r in (1, 10, 20)
-    }
+    needed = {r: [convergence.rounds_needed(100, r, model=m) for m in convergence.MODELS] for r in (1, 10, 20)}
     assert needed == {1: [23, 13], 10: [10, 9], 20: [8, 8]}
 
 

@@ -458,7 +458,9 @@ def sponsor(table, member, source, seen, freshness=None):
 
 
 def freshness_of(table, member):
-    return next(r.message.entry.freshness for r in reversed(table.letters) if isinstance(r.message, Join) and r.source == member)
+    return next(
+        r.message.entry.freshness for r in reversed(table.letters) if isinstance(r.message, Join) and r.source == member
+    )
 
 
 def test_a_join_needs_k_sponsors_and_begins_at_the_maximum_of_their_times():

@@ -36,8 +36,9 @@ SCENES = {
     "receiver-crash": ("receiver-crash", *PBCAST),
     "away": ("away", *PBCAST),
 }
-STALL_S = 3.0
-"""Longer than detection, gc_rounds + 3 rounds of waiting, and the rounds that a partition or a sleep takes."""
+STALL_S = 5.0
+"""Well beyond what a member may wait: 13 rounds for a gap, and before that the end of the partition or the sleep in
+which the packet was published and still buffered elsewhere (10 rounds, and 10 more where it was itself repaired)."""
 
 
 def scenario(name: str, *changes: str, seed: int = 1) -> Scenario:

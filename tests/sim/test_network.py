@@ -7,6 +7,7 @@ import pytest
 
 from gossamer.sim.loss import Burst, LossSampler
 from gossamer.sim.network import HopNetwork, Network
+from gossamer.sim.routing import Router
 from gossamer.sim.run import build_topology, simulate
 from gossamer.sim.topology import Link, Topology
 
@@ -24,7 +25,7 @@ def arrivals_of(network, send):
 
 
 def test_multicast_on_a_tree_crosses_each_link_once_and_unicast_its_path(scenario):
-    """Binary tree of depth 3: 14 links, 8 leaves; 1024-byte bodies travel as 1048 bytes."""
+    """Binary tree of depth 3: 14 links, 8 leaves; 1024-byte bodies travel as 1052 bytes."""
     result = simulate(
         scenario(topology={"kind": "tree", "members": 0, "branching": 2, "depth": 3}, traffic={"rate": 10.0})
     )
@@ -32,14 +33,12 @@ def test_multicast_on_a_tree_crosses_each_link_once_and_unicast_its_path(scenari
     assert sent == 20
     assert len(result["links"]) == 14
     assert {link["packets"] for link in result["links"].values()} == {sent}
-    assert {link["bytes"] for link in result["links"].values()} == {sent * (1024 + 24)}
+    assert {link["bytes"] for link in result["links"].values()} == {sent * (1024 + 28)}
     assert result["deliveries"]["actual"] == sent * 9
 
 
 def test_latency_is_propagation_plus_transmission_on_each_link(scenario):
-    made = scenario(
-        topology={"kind": "tree", "members": 3, "branching": 2, "latency": 0.01, "bandwidth": 1e6}
-    )
+    made = scenario(topology={"kind": "tree", "members": 3, "branching": 2, "latency": 0.01, "bandwidth": 1e6})
     network = Network(build_topology(made), made, Random(1))
     assert arrivals_of(network, lambda a: network.multicast(5.0, 0, 1000, a)) == {
         1: [pytest.approx(5.0 + 0.008 + 0.01)],
@@ -159,3 +158,18 @@ def test_hop_network_needs_a_schedule_and_uses_it(scenario):
     while events:
         events.pop(0)[1]()
     assert found == [(1.0, [1])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_a_tree_the_way_over_the_common_ancestor_is_the_shortest_path(seed):
+    rng = Random(seed)
+    links = [Link(rng.randrange(node), node, rng.random(), 0.0, 0.0) for node in range(1, 40)]
+    tree = Router(Topology(40, tuple(links), tuple(rng.sample(range(40), 12))))
+    searching = Router(tree.topology)
+    searching._ways = None
+    pairs = [(a, b) for a in range(12) for b in range(12) if a != b]
+    assert tree._ways is not None
+    assert [tree.path(a, b) for a, b in pairs] == [searching.path(a, b) for a, b in pairs]
+    for router in (tree, searching):
+        router.set_down(frozenset({7}))
+    assert [tree.path(a, b) for a, b in pairs] == [searching.path(a, b) for a, b in pairs]

@@ -92,9 +92,7 @@ def test_a_receiver_that_kept_its_memory_gets_everything_with_basic(scenario):
 
 
 def test_a_disconnected_member_catches_up_with_basic(scenario):
-    result = simulate(
-        scenario("basic", fault=[{"at": 0.5, "kind": "disconnect", "members": [2], "for": 1.0}])
-    )
+    result = simulate(scenario("basic", fault=[{"at": 0.5, "kind": "disconnect", "members": [2], "for": 1.0}]))
     assert result["deliveries"]["actual"] == 800
 
 

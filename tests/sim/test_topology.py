@@ -215,9 +215,7 @@ def test_the_smallest_tree_is_a_root_and_a_leaf() -> None:
 
 @given(members=st.integers(2, 500), branching=st.integers(2, 9))
 @settings(max_examples=60, deadline=None)
-def test_all_leaves_of_a_tree_are_equally_deep_and_no_inner_node_is_bare(
-    members: int, branching: int
-) -> None:
+def test_all_leaves_of_a_tree_are_equally_deep_and_no_inner_node_is_bare(members: int, branching: int) -> None:
     topology = tree(members, branching, None, *REST)
     parent_node, _ = routes(topology, 0)
 
@@ -242,9 +240,7 @@ def test_all_leaves_of_a_tree_are_equally_deep_and_no_inner_node_is_bare(
         (None, 2, 19, "this tree has 1048574 links: allowed are at most 1000000"),
     ],
 )
-def test_impossible_trees_are_refused(
-    members: int | None, branching: int, depth: int | None, message: str
-) -> None:
+def test_impossible_trees_are_refused(members: int | None, branching: int, depth: int | None, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         tree(members, branching, depth, *REST)
 
@@ -295,9 +291,7 @@ def test_the_transit_domain_carries_what_goes_from_stub_to_stub() -> None:
     transit = range(topology.nodes - 100)
     assert topology.members == tuple(range(len(transit), topology.nodes))
     for link in topology.links:
-        tiers_crossed = (link.a in transit) + (
-            link.b in transit
-        )  # 2 within the transit domain, 0 within a stub
+        tiers_crossed = (link.a in transit) + (link.b in transit)  # 2 within the transit domain, 0 within a stub
         low, high = {2: (2.0, 6.0), 1: (1.0, 2.0), 0: (0.2, 0.6)}[tiers_crossed]
         assert low * LATENCY <= link.latency <= high * LATENCY
 
@@ -409,9 +403,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
 @given(st.text(alphabet="ab,.1-#\n: members", max_size=40))
 @settings(max_examples=200, deadline=None)
-def test_any_text_is_a_topology_or_a_topology_error(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_any_text_is_a_topology_or_a_topology_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "any.txt"
     path.write_text(text, encoding="utf-8")
     try:

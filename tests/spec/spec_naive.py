@@ -139,8 +139,7 @@ def disagreeing(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
     for one, other in combinations(sorted(place), 2):
         shared = place[one].keys() & place[other].keys()
         if any(
-            (place[one][p] < place[one][q]) != (place[other][p] < place[other][q])
-            for p, q in combinations(shared, 2)
+            (place[one][p] < place[one][q]) != (place[other][p] < place[other][q]) for p, q in combinations(shared, 2)
         ):
             yield one, other
 

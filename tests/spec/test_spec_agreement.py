@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .spec_rows import deliver, found, join, publish, run
-
 from gossamer.spec import CHECKERS
 from gossamer.trace.rows import rows_from
+
+from .spec_rows import deliver, found, join, publish, run
 
 A, B, C = 1, 2, 3  # packets of sender 0
 

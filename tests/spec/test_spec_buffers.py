@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from .spec_rows import crash, found, row, run
 
 from gossamer.trace.schema import Row, TraceError
+
+from .spec_rows import crash, found, row, run
 
 
 def store(member: int, *seqnos: int, place: str = "buffer") -> list[Row]:

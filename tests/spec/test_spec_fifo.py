@@ -6,9 +6,7 @@ from .spec_rows import crash, deliver, found, join, leave, lost, publish, recove
 
 
 def test_packets_in_order_with_losses_in_their_place_are_fine() -> None:
-    rows = (
-        join(0, 1) + publish(0, 1, 2, 3) + publish(1, 1) + deliver(1, 0, 1) + lost(1, 0, 2) + deliver(1, 1, 1)
-    )
+    rows = join(0, 1) + publish(0, 1, 2, 3) + publish(1, 1) + deliver(1, 0, 1) + lost(1, 0, 2) + deliver(1, 1, 1)
     assert found("fifo", rows + deliver(1, 0, 3)) == []
 
 
@@ -52,9 +50,7 @@ def test_who_joins_with_a_vector_begins_after_it() -> None:
 
 def test_a_recovery_may_pass_packets_over_but_not_turn_back() -> None:
     """Reference: 000 §6.1"""
-    rows = (
-        join(0, 1) + publish(0, 1, 2, 3, 4) + deliver(1, 0, 2)[:0] + deliver(1, 0, 1) + crash(1) + recover(1)
-    )
+    rows = join(0, 1) + publish(0, 1, 2, 3, 4) + deliver(1, 0, 2)[:0] + deliver(1, 0, 1) + crash(1) + recover(1)
     assert found("fifo", rows + deliver(1, 0, 3)) == []
     assert found("fifo", rows + deliver(1, 0, 3, 2)) == [(10,)]
     later = rows + publish(0, 5, 6)
@@ -75,14 +71,7 @@ def test_a_memory_lost_may_begin_again_only_if_recovery_is_at_least_once() -> No
 
 
 def test_a_new_life_begins_again() -> None:
-    rows = (
-        join(0, 1)
-        + publish(0, 1, 2)
-        + deliver(1, 0, 1, 2)
-        + leave(1)
-        + t_join(1, {0: 0})
-        + deliver(1, 0, 1, 2)
-    )
+    rows = join(0, 1) + publish(0, 1, 2) + deliver(1, 0, 1, 2) + leave(1) + t_join(1, {0: 0}) + deliver(1, 0, 1, 2)
     assert found("fifo", rows) == []
 
 

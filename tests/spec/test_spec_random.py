@@ -7,14 +7,15 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from . import spec_naive
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from .spec_rows import EVERYTHING, deliver, join, publish, row, t_join
 
 from gossamer.spec import CHECKERS, Report, check_rows, report
 from gossamer.trace.rows import rows_from
 from gossamer.trace.schema import KINDS, Row
+
+from . import spec_naive
+from .spec_rows import EVERYTHING, deliver, join, publish, row, t_join
 
 SOME_PROMISES = ("no-bogus", "at-most-once", "eventual", "eventual-or-lost")
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -152,9 +153,7 @@ def correct_rows(seed: int) -> list[Row]:
     return rows + [made for member in members for made in _catch_up(member, have, log, None)]
 
 
-def _catch_up(
-    member: int, have: dict[int, int], log: list[tuple[int, int]], rng: random.Random | None
-) -> list[Row]:
+def _catch_up(member: int, have: dict[int, int], log: list[tuple[int, int]], rng: random.Random | None) -> list[Row]:
     rows: list[Row] = []
     end = len(log) if rng is None else min(len(log), have[member] + rng.randrange(3))
     for sender, seqno in log[have[member] : end]:
@@ -276,7 +275,5 @@ def test_no_trace_is_too_strange(values: list[tuple[int, int, int, int, str, str
     rows = [row(kind, m, s, q, peer, phase) for m, s, q, peer, kind, phase in values]
     promises = [*EVERYTHING, "eventual-or-lost"]
     whole = check_rows([rows_from(rows)], {"promises": promises, "recovery": "at-least-once"}, list(CHECKERS))
-    parts = check_rows(
-        rows_from(rows).batches(2), {"promises": promises, "recovery": "at-least-once"}, list(CHECKERS)
-    )
+    parts = check_rows(rows_from(rows).batches(2), {"promises": promises, "recovery": "at-least-once"}, list(CHECKERS))
     assert whole.results == parts.results

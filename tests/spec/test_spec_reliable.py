@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from .spec_rows import crash, deliver, found, join, leave, lost, publish, recover, row, run, t_join
 
 from gossamer.trace.schema import TraceError
+
+from .spec_rows import crash, deliver, found, join, leave, lost, publish, recover, row, run, t_join
 
 PLAIN, CRASHES = "reliable-multicast", "reliable-multicast-with-crashes"
 BOTH = pytest.mark.parametrize("name", [PLAIN, CRASHES])
@@ -23,9 +24,7 @@ def test_what_is_delivered_once_everywhere_is_fine(name: str) -> None:
 @BOTH
 def test_a_packet_that_nobody_published_is_bogus(name: str) -> None:
     """Reference: 000 §2.1, property 2"""
-    rows = (
-        join(0, 1) + publish(0, 1) + deliver(0, 0, 1) + deliver(1, 0, 1) + deliver(1, 0, 2) + deliver(1, 7, 1)
-    )
+    rows = join(0, 1) + publish(0, 1) + deliver(0, 0, 1) + deliver(1, 0, 1) + deliver(1, 0, 2) + deliver(1, 7, 1)
     assert found(name, rows) == [(5,), (6,)]
 
 
@@ -119,15 +118,7 @@ def test_a_new_life_of_a_member_starts_afresh(name: str) -> None:
 @BOTH
 def test_who_is_down_neither_delivers_nor_publishes(name: str) -> None:
     """Reference: 000 §6.1, crash disables user_send and user_receive"""
-    rows = (
-        join(0, 1)
-        + publish(0, 1)
-        + deliver(0, 0, 1)
-        + crash(1)
-        + deliver(1, 0, 1)
-        + publish(1, 1)
-        + recover(1)
-    )
+    rows = join(0, 1) + publish(0, 1) + deliver(0, 0, 1) + crash(1) + deliver(1, 0, 1) + publish(1, 1) + recover(1)
     assert found(name, rows, promises=["no-bogus"]) == [(5,), (6,)]
 
 
@@ -156,9 +147,7 @@ def test_what_a_sender_published_before_its_crash_may_be_dropped() -> None:
 
 def test_memory_lost_may_repeat_packets_only_if_recovery_is_at_least_once() -> None:
     """Reference: 000 §6.2"""
-    rows = (
-        join(0) + publish(0, 1) + deliver(0, 0, 1) + crash(0, "lost") + recover(0, "lost") + deliver(0, 0, 1)
-    )
+    rows = join(0) + publish(0, 1) + deliver(0, 0, 1) + crash(0, "lost") + recover(0, "lost") + deliver(0, 0, 1)
     assert found(CRASHES, rows) == [(1, 5)]
     assert found(CRASHES, rows, recovery="at-least-once") == []
     assert found(CRASHES, rows + deliver(0, 0, 1), recovery="at-least-once") == [(1, 6)]

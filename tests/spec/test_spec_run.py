@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from .spec_rows import crash, deliver, join, publish, recover, row
 
 from gossamer.spec import CHECKERS, Checking, check, check_rows
 from gossamer.trace import buffer
 from gossamer.trace.rows import RowFeed, rows_from
 from gossamer.trace.schema import Row, TraceError
 from gossamer.trace.writer import TraceWriter
+
+from .spec_rows import crash, deliver, join, publish, recover, row
 
 GOOD = join(0, 1) + publish(0, 1) + deliver(0, 0, 1) + deliver(1, 0, 1)
 TWICE = GOOD + deliver(1, 0, 1)

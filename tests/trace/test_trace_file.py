@@ -200,9 +200,7 @@ def test_a_trace_with_damaged_bytes_is_read_or_is_a_trace_error(tmp_path: Path) 
 
 
 def table() -> pa.Table:
-    empty: dict[str, list[object]] = {
-        name: ["publish" if kind == "string" else 0] for name, kind in COLUMNS.items()
-    }
+    empty: dict[str, list[object]] = {name: ["publish" if kind == "string" else 0] for name, kind in COLUMNS.items()}
     return pa.table(empty, schema=pa.schema(list(COLUMNS.items())))
 
 
@@ -240,8 +238,6 @@ def test_metadata_that_is_no_object_is_a_trace_error(tmp_path: Path, text: str) 
 
 
 def test_the_schema_alone_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, json, gossamer.trace.schema; print(json.dumps([m for m in sys.modules if '.' not in m]))"
-    )
+    code = "import sys, json, gossamer.trace.schema; print(json.dumps([m for m in sys.modules if '.' not in m]))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "pyarrow", "scipy"} & set(json.loads(found.stdout))

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gossamer.core.messages import (
@@ -27,6 +27,7 @@ from gossamer.core.messages import (
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.wire import Header, WireError, decode, encode, size
+from gossamer.wire.codec import checksummed
 
 ids = st.integers(0, 2**63 - 1)
 range_sets = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 99)), max_size=5).map(
@@ -51,7 +52,7 @@ messages = st.one_of(
     st.builds(Echo, numbers),
     st.builds(Heartbeat, st.integers(-1, 2**62)),
     st.builds(Heartbeats, horizons, st.booleans()),
-    st.builds(Digest, numbers, per_sender),
+    st.builds(Digest, numbers, per_sender, horizons),
     st.builds(Solicit, numbers, per_sender),
     st.builds(Join, entry, st.booleans()),
     st.builds(Leave, numbers),
@@ -79,13 +80,16 @@ def test_a_message_cut_short_is_refused_or_shorter(header, message, data):
     datagram = encode(header, message)
     cut = datagram[: data.draw(st.integers(0, len(datagram) - 1))]
     with suppress(WireError):
-        assert size(decode(cut)[1]) == len(cut)
+        assert size(decode(checksummed(cut))[1]) == len(cut) + 4
+    with pytest.raises(WireError):
+        decode(cut)
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_decode_or_raise_wire_error(data):
-    with suppress(WireError):
-        decode(data)
+    for datagram in (data, checksummed(data), checksummed(b"G\x01" + data)):
+        with suppress(WireError):
+            decode(datagram)
 
 
 @given(headers, messages, st.data())
@@ -93,8 +97,11 @@ def test_flipped_bits_decode_or_raise_wire_error(header, message, data):
     damaged = bytearray(encode(header, message))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    with suppress(WireError):
+    assume(damaged != encode(header, message))
+    with pytest.raises(WireError, match="damaged"):
         decode(bytes(damaged))
+    with suppress(WireError):
+        decode(checksummed(bytes(damaged[:-4])))  # as one would who knows the format
 
 
 @pytest.mark.parametrize(
@@ -109,12 +116,12 @@ def test_flipped_bits_decode_or_raise_wire_error(header, message, data):
     ],
 )
 def test_errors_say_what_is_wrong(change, says):
-    datagram = encode(Header(1, 2), Ack({3: RangeSet([(4, 5)])}))
+    content = encode(Header(1, 2), Ack({3: RangeSet([(4, 5)])}))[:-4]
     with pytest.raises(WireError, match=says):
-        decode(change(datagram))
+        decode(checksummed(change(content)))
 
 
 def test_a_count_larger_than_the_message_is_refused_before_anything_is_built():
-    datagram = encode(Header(1, 2), Ack({}))[:-1] + b"\xff\xff\xff\x7f"
+    content = encode(Header(1, 2), Ack({}))[:-5] + b"\xff\xff\xff\x7f"
     with pytest.raises(WireError, match="cannot fit"):
-        decode(datagram)
+        decode(checksummed(content))

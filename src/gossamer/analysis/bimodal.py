@@ -165,9 +165,7 @@ def fanout_needed(
     enough = float(n)
     if fails(enough):
         least = _chance_of_failure(n, enough, rounds, predicate, loss, crash, sigma)
-        raise ValueError(
-            f"failure is {failure!r}; allowed: {least:.3g} or more with n={n} and rounds={rounds}"
-        )
+        raise ValueError(f"failure is {failure!r}; allowed: {least:.3g} or more with n={n} and rounds={rounds}")
     short = enough
     while not fails(short):
         enough, short = short, 0.8 * short

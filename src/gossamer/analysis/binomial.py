@@ -17,9 +17,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 _LOG_ZERO = -1e6  # finite, so that 0 * log 0 = 0; and exp makes it 0 again
 
 
-def pmf(
-    hits: IntArray, trials: IntArray | int, success: FloatArray | float, failure: FloatArray | float
-) -> FloatArray:
+def pmf(hits: IntArray, trials: IntArray | int, success: FloatArray | float, failure: FloatArray | float) -> FloatArray:
     """Probability of exactly `hits` successes, with failure = 1 - success; arguments broadcast.
 
     C(trials, hits) success^hits failure^(trials - hits), in logarithms; 0 where hits is not in 0..trials.

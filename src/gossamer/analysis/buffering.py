@@ -63,9 +63,7 @@ def copies_needed(n: int, failure: float, loss: float) -> int:
     raise ValueError(f"failure is {failure!r}; allowed: {loss**n:.3g} or more with n={n} and loss={loss!r}")
 
 
-def occupancy(
-    n: int, rate: float, hold_s: float, copies: float | None = None, short_term_s: float = 0.0
-) -> float:
+def occupancy(n: int, rate: float, hold_s: float, copies: float | None = None, short_term_s: float = 0.0) -> float:
     """Expected number of packets that one member holds, at `rate` packets per second in the group.
 
     By Little's law it is the rate times the mean time that a member holds a packet. Without bufferers

@@ -205,9 +205,7 @@ def _markov_failures(n: int, reached: int, loss: float) -> Iterator[float]:
         mass = mass @ incomplete
 
 
-def _recurrence_missing(
-    contact: FloatArray, initial: FloatArray, mechanism: str, loss: float
-) -> Iterator[FloatArray]:
+def _recurrence_missing(contact: FloatArray, initial: FloatArray, mechanism: str, loss: float) -> Iterator[FloatArray]:
     """1 - P[k] of `recurrence` for k = 0, 1, 2, ...: kept as the complement, which is what becomes tiny."""
     contact = np.asarray(contact, dtype=np.float64)
     missing = 1.0 - np.asarray(initial, dtype=np.float64)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossamer.analysis.binomial import FloatArray
-from gossamer.analysis.timeline import Timeline, timeline
+from gossamer.analysis.timeline import Timeline, found_survival, timeline
 
 LOGGER_ROUNDS = 16
 """Every so many rounds a member gossips to the logger, whoever it would have drawn."""
@@ -18,8 +18,8 @@ SIGNATURE_ROUNDS = (0, 2, 6, *range(14, 400, 8))
 """Rounds after a change in which a signature is sent: ever more rarely, at last every eighth."""
 WRONG_PERIODS = 0.75
 """How long a member that missed a change is at odds with the others, in periods: measured, see docs/analysis.md."""
-LISTS_PER_DISAGREEMENT = 0.5
-"""How often a list is answered with a list: measured, too."""
+ANSWERS_PER_LIST = 0.5
+"""How often a list that arrives is answered with what it lacks: measured, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Sizes:
     ack: int
     heartbeat: int
     heartbeats: int
-    """The list of idle senders."""
+    """The list of idle senders, while it is empty; each of them adds as much as to `seen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +111,27 @@ class Forecast:
     """Gaps found per second in the whole group."""
 
 
-def forecast(demand: Demand, sizes: Sizes, *, period: float, fanout: int, kept: int, retry: float) -> Forecast:
-    """What rpbcast with these settings leads to. The parts are explained below."""
+def forecast(
+    demand: Demand,
+    sizes: Sizes,
+    *,
+    period: float,
+    fanout: int,
+    kept: int,
+    retry: float,
+    survives: FloatArray | None = None,
+) -> Forecast:
+    """What rpbcast with these settings leads to; `survives` is `found_survival`, if it is known already."""
     n, loss, rate = demand.members, demand.loss, demand.rate
-    course = timeline(
-        n, loss, rate / demand.senders, period=period, rtt=demand.rtt, kept=kept, fanout=fanout, retry=retry
-    )
+    if survives is None:
+        survives = found_survival(rate, demand.senders, loss, period)
+    course = timeline(n, loss, survives, period=period, rtt=demand.rtt, kept=kept, fanout=fanout, retry=retry)
     gaps = rate * (n - 1) * loss
-    resends = resends_per_packet(n, loss, course, period, retry) * rate
+    logged = rate * (1 - 1 / n if demand.senders == n else 1)  # the last member is the logger, and may send too
+    resends = resends_per_packet(demand, course, period, retry) * logged
     to_logger = 1 / LOGGER_ROUNDS + (1 - 1 / LOGGER_ROUNDS) / (n - 1)
     share_asked = (1 / (n - 1) + course.rounds * fanout * to_logger) / (1 + course.rounds * fanout)
-    acks = rate + resends * (1 - loss)
+    acks = logged + resends * (1 - loss)
     hold = (kept + 0.5) * period
     return Forecast(
         first_pass=1 / n + (1 - 1 / n) * (1 - loss),
@@ -132,26 +142,30 @@ def forecast(demand: Demand, sizes: Sizes, *, period: float, fanout: int, kept: 
         hold_s=hold,
         logger_share=course.collected if loss else 0.0,
         logger_repairs=gaps * course.collected / (1 - loss),
-        logger_peer_repairs=gaps * course.repairs * share_asked,
+        logger_peer_repairs=gaps * (n - 2) / (n - 1) * course.repairs * share_asked,
         logger_acks=acks,
         logger_gossips=(1 - loss) * (n - 1) * to_logger * fanout / period,
         gaps=gaps,
     )
 
 
-def resends_per_packet(n: int, loss: float, course: Timeline, period: float, retry: float) -> float:
+def resends_per_packet(demand: Demand, course: Timeline, period: float, retry: float) -> float:
     """How often a sender sends a packet to the logger again, because no acknowledgement came (000 §3.1).
 
     A packet is sent again at the second tick after it was published, at an age between one and two retry
     periods: if the logger has it, but its acknowledgement was lost, or if the logger still lacks it. Each
-    later tick ends that with probability (1 - loss)^2. The logger's gossip, which goes to each member with
-    probability 1 / (n - 1) per round and says how far it has that member's packets, acknowledges too (000 §5.2).
+    later tick ends that with probability (1 - loss)^2. The logger's gossip, too, acknowledges (000 §5.2): it
+    goes to each member with probability 1 / (n - 1) per round and says up to where it has all that member's
+    packets, which reaches to this one if no older one is open: exp(-r loss int_age^inf P(open longer than x) dx).
     """
+    n, loss = demand.members, demand.loss
     first, last = round(retry / course.step_s), round(2 * retry / course.step_s)
-    came = course.filled.cumsum()
-    late = 1.0 - float(np.pad(came, (0, last + 1), mode="edge")[first:last].mean())
+    is_open = np.pad(1.0 - course.filled.cumsum(), (0, last + 1), mode="edge").clip(0.0, 1.0)
+    older_open = is_open[::-1].cumsum()[::-1] * course.step_s * demand.rate / demand.senders * loss
+    in_order = float(np.exp(-older_open[: (first + last) // 2]).mean())
+    late = float(is_open[first:last].mean())
     unacknowledged = (1 - loss) * loss + loss * (late + (1 - late) * loss)
-    gossip = (1 - loss) / (n - 1) * retry / period
+    gossip = in_order * (1 - loss) / (n - 1) * retry / period
     goes_on = (1 - (1 - loss) ** 2) * math.exp(-gossip)
     return unacknowledged * math.exp(-1.5 * gossip) / (1 - goes_on)
 
@@ -160,19 +174,13 @@ def _overhead(demand: Demand, sizes: Sizes, course: Timeline, period: float, fan
     """Bytes per second and member of all that is neither data nor repair."""
     n, loss, rate = demand.members, demand.loss, demand.rate
     idle = math.exp(-rate / demand.senders * period)  # the chance of a pause of a period or more
-    signed, lists = _signatures(demand, idle, period)
-    gossip = sizes.gossip + sizes.signature * signed
+    gossip = sizes.gossip + _signatures(demand, sizes, idle, period)
     gossip += _gaps_in_gossip(demand, sizes, course, period)
     gossip += sizes.seen * demand.senders * (1 / LOGGER_ROUNDS + 2 / n)
     # A gap of several packets is one request; a heartbeat between two lost packets makes it two.
     requests = rate * (n - 1) * loss * (1 - loss * (1 - idle * (1 - loss)))
-    per_second = (
-        n * fanout / period * (gossip + signed * lists * sizes.heartbeats)
-        + requests * sizes.request
-        + acks * sizes.ack
-        + rate * idle * sizes.heartbeat
-    )
-    return per_second / n
+    others = requests * sizes.request + acks * sizes.ack + rate * idle * sizes.heartbeat
+    return gossip * fanout / period + others / n
 
 
 def _gaps_in_gossip(demand: Demand, sizes: Sizes, course: Timeline, period: float) -> float:
@@ -182,20 +190,23 @@ def _gaps_in_gossip(demand: Demand, sizes: Sizes, course: Timeline, period: floa
     return demand.senders * (any_gap * sizes.gap + (open_gaps - any_gap) * sizes.next_gap)
 
 
-def _signatures(demand: Demand, idle: float, period: float) -> tuple[float, float]:
-    """The chance that a gossip carries the hash of the idle senders, and the lists that such a gossip leads to.
+def _signatures(demand: Demand, sizes: Sizes, idle: float, period: float) -> float:
+    """Bytes per gossip for agreeing on the idle senders: the hash of them, and the lists where hashes differ.
 
     Senders fall idle and wake at a rate c = 2 rate idle in all. A hash is sent if anybody is idle, in the first
     round after a change and then more and more rarely. Two members disagree if a change is on its way between
-    them, or if one has missed it and was not yet put right: 1 - exp(-c (rtt / 2 + 2 loss (1 - loss) w)).
+    them, or if one has missed it and was not yet put right: 1 - exp(-c (rtt / 2 + 2 loss (1 - loss) w)). Then the
+    target sends its list, and at times gets back what it lacks.
 
     Reference: 000 §5.1
     """
     loss = demand.loss
     changes = 2 * demand.rate * idle
     per_round = changes * period
-    signed = -math.expm1(-per_round) * sum(math.exp(-per_round * k) for k in SIGNATURE_ROUNDS)
-    anybody = 1 - (1 - idle) ** demand.senders
+    in_time = -math.expm1(-per_round) * sum(math.exp(-per_round * k) for k in SIGNATURE_ROUNDS)
+    signed = (1 - (1 - idle) ** demand.senders) * in_time
     wrong = 2 * loss * (1 - loss) * WRONG_PERIODS * period
-    disagree = -math.expm1(-changes * (demand.rtt / 2 + wrong))
-    return anybody * signed, disagree * (1 - loss) * (1 + LISTS_PER_DISAGREEMENT * (1 - loss))
+    disagree = -math.expm1(-changes * (demand.rtt / 2 + wrong)) * (1 - loss)
+    listed = sizes.heartbeats + sizes.seen * demand.senders * idle
+    answered = ANSWERS_PER_LIST * (1 - loss) * (sizes.heartbeats + sizes.seen)
+    return signed * (sizes.signature + disagree * (listed + answered))

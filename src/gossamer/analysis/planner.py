@@ -8,7 +8,7 @@ formula and the paper that it is from. What a finished plan predicts of a run is
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from gossamer.analysis.timeline import STEPS, found_survival
 
 MEMBERS_MAX = 2000
 """The exact chain has as many states as members; beyond this it takes too long."""
+FAILURE_MIN = 1e-30
+"""The chain is exact down to here."""
 PERIOD_RTTS = 5
 """A round is at least this many round trips, so that it seldom asks for what is already on its way."""
 PERIOD_MIN_S = 0.01
@@ -28,10 +30,13 @@ PERIOD_FOR_OVERHEAD_MAX_S = 1.0
 ROUNDS_WANTED = 32
 """The fanout grows until packets need to be kept for no more rounds than this."""
 FANOUT_MAX = 8
-ROUNDS_MAX = 10_000
+ROUNDS_MAX = 1000
 BIMODAL_MEMBERS_MAX = 200
+_IGNORED = 1e-45
 CRASH = 0.001
 """004 §6: the chance that a process crashes during a run, for what pbcast alone would need."""
+
+Lateness: TypeAlias = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,10 @@ def plan(demand: Demand, sizes: Sizes) -> Plan:
     """Settings of rpbcast that meet `demand`, where messages are as long as `sizes` says."""
     check(demand)
     period = gossip_period(demand.rtt, demand.rate * sizes.data, sizes.gossip)
-    fanout, kept = fanout_and_rounds(demand, period)
-    expected = forecast(demand, sizes, period=period, fanout=fanout, kept=kept, retry=period)
+    survives = found_survival(demand.rate, demand.senders, demand.loss, period)
+    fanout, kept, left = fanout_and_rounds(demand, lateness(survives, demand.rtt / period))
+    expected = forecast(demand, sizes, period=period, fanout=fanout, kept=kept, retry=period, survives=survives)
+    busiest = max(expected.repair_rate, expected.logger_repairs + expected.logger_peer_repairs)
     settings = {
         "gossip_period": period,
         "fanout": fanout,
@@ -73,12 +80,11 @@ def plan(demand: Demand, sizes: Sizes) -> Plan:
         "peer_rounds": max(40, 2 * kept),
         "retry_period": period,
         "selection": "uniform",
-        "service_limit": max(1000, math.ceil(10 * expected.repair_rate)),
-        "loggers": 1,
+        "service_limit": max(1000, math.ceil(10 * busiest)),
     }
     entries = (
-        *_chosen(demand, period, fanout, kept),
-        *_memory(demand, sizes, expected),
+        *_chosen(demand, period, fanout, kept, left),
+        *_memory(sizes, expected),
         *_traffic(sizes, expected),
         *_latency(expected),
         *_logger(expected),
@@ -91,7 +97,7 @@ def check(demand: Demand) -> None:
     """ValueError, with the name, the value and what is allowed, for what cannot be planned for."""
     checks.whole("members", demand.members, 2, MEMBERS_MAX)
     checks.below_one("loss", demand.loss)
-    checks.target("failure", demand.failure)
+    checks.between("failure", demand.failure, FAILURE_MIN, 1.0)
     checks.positive("rate", demand.rate)
     checks.whole("size", demand.size, 1, 65_000)
     checks.between("rtt", demand.rtt, 0.0, 60.0)
@@ -111,25 +117,57 @@ def gossip_period(rtt: float, data_bandwidth: float, gossip_bytes: float) -> flo
     return math.ceil(max(PERIOD_MIN_S, PERIOD_RTTS * rtt, for_overhead) * 1000 - 1e-6) / 1000
 
 
-def fanout_and_rounds(demand: Demand, period: float) -> tuple[int, int]:
-    """The smallest fanout for which a packet is kept for 32 rounds at most, and these rounds.
+def fanout_and_rounds(demand: Demand, late: Lateness) -> tuple[int, int, float]:
+    """The smallest fanout for which a packet is kept for 32 rounds at most, these rounds, and `rounds_kept`'s odds.
 
     One target per round is enough for pull (000 §4.1) until losses are heavy: more targets would mostly send the
-    same packet twice. ValueError if not even the largest fanout meets the target in ten thousand rounds.
+    same packet twice. ValueError if not even the largest fanout meets the target in a thousand rounds.
     """
-    for fanout in range(1, FANOUT_MAX + 1):
-        kept = rounds_kept(demand, period, fanout)
-        if kept is not None and kept <= ROUNDS_WANTED:
-            return fanout, kept
-    if kept is None:
-        raise ValueError(
-            f"loss is {demand.loss!r}; allowed: less, for no {ROUNDS_MAX} rounds meet failure={demand.failure!r}"
-        )
-    return FANOUT_MAX, kept
+    for fanout in range(_fanout_at_least(demand), FANOUT_MAX + 1):
+        most = ROUNDS_WANTED if fanout < FANOUT_MAX else ROUNDS_MAX
+        kept, left = rounds_kept(demand, late, fanout, most)
+        if left <= demand.failure:
+            return fanout, kept, left
+    raise _too_lossy(demand)
 
 
-def rounds_kept(demand: Demand, period: float, fanout: int = 1) -> int | None:
-    """Fewest rounds for which packets must be kept, so that gossip repairs all with 1 - failure; None if too many.
+def _fanout_at_least(demand: Demand) -> int:
+    """Where to begin: one less than what the means of `lacking` ask for, which takes no time."""
+    if _mean_lacking(demand, FANOUT_MAX, ROUNDS_MAX) > demand.failure:
+        raise _too_lossy(demand)
+    enough = (f for f in range(1, FANOUT_MAX) if _mean_lacking(demand, f, ROUNDS_WANTED) <= demand.failure)
+    return max(1, next(enough, FANOUT_MAX) - 1)
+
+
+def _mean_lacking(demand: Demand, fanout: int, attempts: int) -> float:
+    n, loss = demand.members, demand.loss
+    lack = (n - 1) * loss
+    for attempt in range(attempts):
+        lack *= (1.0 - (1.0 - loss) ** 2 * (n - lack) / (n - 1)) ** (fanout if attempt else 1)
+    return lack
+
+
+def _too_lossy(demand: Demand) -> ValueError:
+    return ValueError(
+        f"loss is {demand.loss!r}; allowed: less, for {ROUNDS_MAX} rounds with fanout {FANOUT_MAX} do not meet "
+        f"failure={demand.failure!r}"
+    )
+
+
+def rounds_kept(demand: Demand, late: Lateness, fanout: int = 1, most: int = ROUNDS_MAX) -> tuple[int, float]:
+    """Fewest rounds for which packets must be kept so that gossip meets the target, and the chance that it fails.
+
+    If `most` rounds are too few, these, and the chance after them. Reference: 000 §4.2.1, §4.3
+    """
+    left = left_after(demand, late, fanout)
+    kept, chance = 1, next(left)
+    while chance > demand.failure and kept < most:
+        kept, chance = kept + 1, next(left)
+    return kept, chance
+
+
+def left_after(demand: Demand, late: Lateness, fanout: int = 1) -> Iterator[float]:
+    """The chance that some member goes without, at most, if packets are kept for 1, 2, ... rounds.
 
     A packet that is kept for g rounds of its holder is there for at least g periods. A member that finds its gap
     in the k-th period after the first pass, its request's way included, has g + 1 - k attempts in that time: one
@@ -138,27 +176,19 @@ def rounds_kept(demand: Demand, period: float, fanout: int = 1) -> int | None:
         sum_k P(found in period k) L(g + 1 - k),
 
     with L(a) the expected number of members without the packet after a attempts of all, from the exact chain
-    (`lacking`); an upper bound, as P(at least one) is at most the mean, and close where it is small.
+    (`lacking`): an upper bound, as P(at least one) is at most the mean, and close where it is small.
+    late(k) = P(not found within k periods).
 
     Reference: 000 §4.2.1, §4.3
     """
-    late = _found_in_period(demand, period)
-    left = lacking(demand.members, demand.loss, fanout)
-    by_attempts: list[float] = []
-    for kept in range(1, ROUNDS_MAX + 1):
-        while len(by_attempts) <= kept:
-            by_attempts.append(next(left))
-        if left_after(kept, late, by_attempts) <= demand.failure:
-            return kept
-        if by_attempts[-1] > 0.99999 * by_attempts[-2] > demand.failure:
-            return None
-    return None
-
-
-def left_after(kept: int, late: Callable[[int], float], by_attempts: list[float]) -> float:
-    """The sum of `rounds_kept`: late(k) is P(not found within k periods)."""
-    chance = sum((late(k - 1) - late(k)) * by_attempts[kept + 1 - k] for k in range(1, kept + 1))
-    return chance + late(kept) * by_attempts[0]
+    after = lacking(demand.members, demand.loss, fanout)
+    lack = [next(after)]
+    found: list[float] = []
+    while True:
+        lack.append(next(after))
+        kept = len(found) + 1
+        found.append(late(kept - 1) - late(kept))
+        yield float(np.dot(found, lack[:0:-1])) + late(kept) * lack[0]
 
 
 def lacking(n: int, loss: float, fanout: int = 1) -> Iterator[float]:
@@ -174,11 +204,15 @@ def lacking(n: int, loss: float, fanout: int = 1) -> Iterator[float]:
     m = np.arange(n)
     mass = pmf(m, n - 1, loss, 1.0 - loss)
     yield float(mass @ m)
-    mass = mass @ _step(n, loss, 1)
-    step = _step(n, loss, fanout)
+    step = _step(n, loss, 1)
+    mass = mass @ step
+    if fanout > 1:
+        step = _step(n, loss, fanout)
     while True:
-        yield float(mass @ m)
-        mass = mass @ step
+        likely = int(np.argmax(mass[::-1].cumsum() > _IGNORED))  # counted from the top: how many are not
+        mass = mass[: len(mass) - likely]
+        yield float(mass @ m[: len(mass)])
+        mass = mass @ step[: len(mass), : len(mass)]
 
 
 def _step(n: int, loss: float, fanout: int) -> FloatArray:
@@ -189,28 +223,24 @@ def _step(n: int, loss: float, fanout: int) -> FloatArray:
     return pmf(m[None, :], m[:, None], stays[:, None], 1.0 - stays[:, None])
 
 
-def _found_in_period(demand: Demand, period: float) -> Callable[[int], float]:
-    """late(k) = P(a gap's first request arrives later than k periods after the first pass)."""
-    survives = found_survival(demand.rate / demand.senders, demand.loss, period)
-    way = math.ceil(demand.rtt / 2 / period * STEPS)
+def lateness(survives: FloatArray, rtt_periods: float) -> Lateness:
+    """late(k): the chance that the first request for a gap arrives later than k periods after the first pass."""
+    way = math.ceil(rtt_periods / 2 * STEPS)
+    end = len(survives) - 1
+    last, before = float(survives[end]), float(survives[max(end - STEPS, 0)])
+    per_period = last / before if before > 0.0 else 0.0
 
     def late(k: int) -> float:
-        if k == 0:
-            return 1.0
-        at = k * STEPS - way
-        if at < len(survives):
-            return float(survives[max(at, 0)])
-        last, before = float(survives[-1]), float(survives[-1 - min(STEPS, len(survives) - 1)])
-        per_period = last / before if before > 0.0 else 0.0
-        return last * per_period ** ((at - len(survives) + 1) / STEPS)  # the tail falls evenly
+        at = k * STEPS - way if k else 0
+        if at <= end:
+            return float(survives[at])
+        return last * math.pow(per_period, (at - end) / STEPS)  # the tail falls evenly
 
     return late
 
 
-def _chosen(demand: Demand, period: float, fanout: int, kept: int) -> tuple[Entry, ...]:
+def _chosen(demand: Demand, period: float, fanout: int, kept: int, left: float) -> tuple[Entry, ...]:
     n, loss = demand.members, demand.loss
-    attempts = lacking(n, loss, fanout)
-    left = left_after(kept, _found_in_period(demand, period), [next(attempts) for _ in range(kept + 1)])
     least = loss**n
     copies = n if least > demand.failure else buffering.copies_needed(n, demand.failure, loss)
     short = f"; even all {n} leave {least:.2g} to the sender and the logger" if least > demand.failure else ""
@@ -219,25 +249,23 @@ def _chosen(demand: Demand, period: float, fanout: int, kept: int) -> tuple[Entr
             "gossip_period",
             period,
             "s",
-            f"max({PERIOD_RTTS} rtt, min({PERIOD_FOR_OVERHEAD_MAX_S:g} s, gossip / ({OVERHEAD_SHARE} rate size)))",
+            f"max({PERIOD_RTTS} rtt, min({PERIOD_FOR_OVERHEAD_MAX_S:g} s, gossip/({OVERHEAD_SHARE:.0%} rate size)))",
             "000 §4.1, Table 7.1",
         ),
-        Entry(
-            "fanout", fanout, "members per round", f"fewest with gc_rounds <= {ROUNDS_WANTED}", "000 §4.1; 004 §6"
-        ),
+        Entry("fanout", fanout, "members/round", f"fewest with gc_rounds <= {ROUNDS_WANTED}", "000 §4.1; 004 §6"),
         Entry(
             "gc_rounds", kept, "rounds", "fewest g: sum_k P(found in period k) L(g+1-k) <= failure", "000 §4.2.1, §4.3"
         ),
-        Entry("left_to_logger", left, "probability per packet", "sum_k P(found in period k) L(g+1-k)", "000 §4.2.1"),
+        Entry("left_to_logger", left, "/packet", "that sum: L(a) lack it after a pulls, exact chain", "000 §4.2.1"),
         Entry("copies", copies, "bufferers", f"fewest C: a^n - (a-p)^n <= failure, a = 1 - C(1-p)/n{short}", "003 §3"),
     )
 
 
-def _memory(demand: Demand, sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
+def _memory(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
     mean = expected.buffer_packets
     room = math.ceil(mean + 4.0 * math.sqrt(mean))
     return (
-        Entry("buffer_packets", mean, "packets, mean", "rate (gc_rounds + 1/2) gossip_period", "000 §4.1; 003 §4"),
+        Entry("buffer_packets", mean, "packets", "mean: rate (gc_rounds + 1/2) gossip_period", "000 §4.1; 003 §4"),
         Entry("buffer_room", room, "packets", "mean + 4 sqrt(mean), for random arrivals", "003 §4"),
         Entry("buffer_bytes", room * sizes.data, "bytes", "buffer_room (size + header)", "003 §4"),
     )
@@ -245,12 +273,12 @@ def _memory(demand: Demand, sizes: Sizes, expected: Forecast) -> tuple[Entry, ..
 
 def _traffic(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
     return (
-        Entry("first_pass", expected.first_pass, "of deliveries", "1/n + (1 - 1/n)(1 - loss)", "000 §3.1"),
+        Entry("first_pass", expected.first_pass, "deliveries", "1/n + (1 - 1/n)(1 - loss)", "000 §3.1"),
         Entry(
             "repair_rate",
             expected.repair_rate,
             "repairs/s per member",
-            "rate ((n-1) loss sum_j P(asked j times)(1-loss) h_j + resends to the logger) / n",
+            "rate ((n-1) loss sum_j P(attempt j) (1-loss) h_j + resends to the logger) / n",
             "000 §4.1, §3.1",
         ),
         Entry(
@@ -271,7 +299,7 @@ def _traffic(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
 
 
 def _latency(expected: Forecast) -> tuple[Entry, ...]:
-    formula = "quantile of rtt/2, or rtt/2 + found + (u + j) gossip_period + rtt after j+1 attempts"
+    formula = "quantile of rtt/2 or, repaired by attempt j, 3/2 rtt + found + (u+j-1) gossip_period"
     return tuple(
         Entry(f"latency_{name}", expected.latency.quantile(q), "s", formula, "000 §4.1, §7.2; 004 App. A")
         for name, q in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
@@ -280,51 +308,62 @@ def _latency(expected: Forecast) -> tuple[Entry, ...]:
 
 def _logger(expected: Forecast) -> tuple[Entry, ...]:
     return (
-        Entry("logger_share", expected.logger_share, "of repairs", "P(asked peers have collected it)", "000 §4.3"),
+        Entry("logger_share", expected.logger_share, "repairs", "P(asked peers have collected it)", "000 §4.3"),
         Entry(
             "logger_repairs",
             expected.logger_repairs,
-            "repairs/s from the log",
-            "rate (n-1) loss logger_share / (1-loss)",
+            "repairs/s",
+            "from the log: rate (n-1) loss logger_share / (1-loss)",
             "000 §4.3",
         ),
         Entry(
             "logger_peer_repairs",
             expected.logger_peer_repairs,
-            "repairs/s as a peer",
-            "its share 1/(n-1) of requests, and every 16th gossip",
+            "repairs/s",
+            "as a peer: 1/(n-1) of the requests, and every 16th gossip",
             "000 §4.1, §5.2",
         ),
         Entry("logger_acks", expected.logger_acks, "acks/s", "rate (1 + resends (1-loss))", "000 §3.2"),
         Entry(
             "logger_gossips",
             expected.logger_gossips,
-            "derived acks/s",
-            "(1-loss)(n-1)(1/16 + 15/16/(n-1)) fanout / gossip_period",
+            "gossips/s",
+            "derived acks: (1-loss) (n-1) (1/16 + 15/16/(n-1)) fanout / gossip_period",
             "000 §5.2",
         ),
     )
+
+
+def push_rounds(n: int, reached: int, failure: float, loss: float) -> int | None:
+    """`convergence.rounds_needed` by the push recurrence, at once for any n; None if ten thousand are too few.
+
+    Selection is uniform, so all that lack the packet do so with the same probability m, and with
+    d = (1 - loss)^3 / n a round makes of it m (1 - d)^reached (1 - d (1 - m))^(n - reached - 1).
+
+    Reference: 000 §4.2.2
+    """
+    d = (1.0 - loss) ** convergence.MESSAGES["push"] / n
+    missing = 1.0
+    for rounds in range(convergence.ROUNDS_MAX + 1):
+        if missing < 1.0 and -math.expm1((n - reached) * math.log1p(-missing)) <= failure:
+            return rounds
+        missing *= (1.0 - d) ** reached * (1.0 - d * (1.0 - missing)) ** (n - reached - 1)
+    return None
 
 
 def _pbcast(demand: Demand) -> tuple[Entry, ...]:
     """What gossip of digests would need without a logger behind it."""
     n, loss = demand.members, demand.loss
     reached = max(1, int(n * (1.0 - loss)))
-    rounds = convergence.rounds_needed(n, reached, demand.failure, "push", "recurrence", loss)
+    rounds = push_rounds(n, reached, demand.failure, loss) if reached < n else 0
     fanout, formula = _pbcast_fanout(demand, rounds)
     return (
-        Entry(
-            "pbcast_rounds",
-            rounds,
-            "rounds",
-            "push recurrence from n (1-loss) members until failure",
-            "000 §4.2.2; 004 §6",
-        ),
-        Entry("pbcast_fanout", fanout, "gossips per holder in all", formula, "004 App. A, Figure 4"),
+        Entry("pbcast_rounds", rounds, "rounds", "push recurrence from n (1-loss) members", "000 §4.2.2; 004 §6"),
+        Entry("pbcast_fanout", fanout, "gossips", formula, "004 App. A, Figure 4"),
     )
 
 
-def _pbcast_fanout(demand: Demand, rounds: int) -> tuple[int | None, str]:
+def _pbcast_fanout(demand: Demand, rounds: int | None) -> tuple[int | None, str]:
     n = demand.members
     if n > BIMODAL_MEMBERS_MAX:
         return rounds, "one per round of pbcast_rounds (the chain takes too long for so many)"
@@ -339,4 +378,4 @@ def _pbcast_fanout(demand: Demand, rounds: int) -> tuple[int | None, str]:
     while enough - short > 1:
         middle = (short + enough) // 2
         short, enough = (short, middle) if odds(middle) <= demand.failure else (middle, enough)
-    return enough, "fewest with P(neither almost all nor almost none) <= failure, from one holder"
+    return enough, "per holder in all, fewest with P(neither almost all nor none) <= failure"

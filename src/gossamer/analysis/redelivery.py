@@ -29,9 +29,7 @@ def crossings(members: int, packets: int, algorithm: str = "coordinator", loss: 
     return copies / (1.0 - loss)
 
 
-def futile_sends(
-    members: int, rate: float, outage_s: float, period_s: float, algorithm: str = "coordinator"
-) -> float:
+def futile_sends(members: int, rate: float, outage_s: float, period_s: float, algorithm: str = "coordinator") -> float:
     """Expected sends into the partition while it lasts, none of which can arrive.
 
     basic: packets appear at `rate` per second and go to each member at once and every `period_s` again

@@ -19,7 +19,7 @@ STEPS = 256
 """Into which a gossip period is divided: all times are right to one step."""
 _PERIODS_MAX = 64
 _PHASES = 64
-_ATTEMPTS_MAX = 128
+_ATTEMPTS_MAX = 512
 _NOTHING = 1e-18
 
 
@@ -43,7 +43,7 @@ class Timeline:
 def timeline(
     n: int,
     loss: float,
-    sender_rate: float,
+    survives: FloatArray,
     *,
     period: float,
     rtt: float,
@@ -51,7 +51,7 @@ def timeline(
     fanout: int = 1,
     retry: float | None = None,
 ) -> Timeline:
-    """The course of a gap in a group of n, kept for `kept` rounds by those who have it.
+    """The course of a gap, found as `found_survival` says, in a group of n who keep a packet for `kept` rounds.
 
     The request of attempt j leaves at a_0 = 0, a_j = (u + j - 1) period after the gap was found, with u uniform,
     since rounds are out of step. It is answered with probability s_j = (1 - loss)^2 h(a_j + rtt / 2), h being the
@@ -61,7 +61,6 @@ def timeline(
     that is made before an earlier one is answered: with a round within rtt of the first request, two cross.
     """
     step = period / STEPS
-    survives = found_survival(sender_rate, loss, period)
     found = np.append(survives[:-1] - survives[1:], survives[-1])
     attempts = min(kept + 3, _ATTEMPTS_MAX)
     at, fails, holders = _attempts(n, loss, period, rtt, attempts, fanout)
@@ -69,12 +68,13 @@ def timeline(
     answered = reach_first * (1.0 - fails)
     answered[:, -1] = reach_first[:, -1]  # what is still open goes on; the last attempt stands for the rest
     made = reach_first.copy()
-    made[:, 1] = np.where(at[:, 1] < rtt, 1.0, reach_first[:, 1])
+    crossing = np.clip(rtt / period * _PHASES - np.arange(_PHASES), 0.0, 1.0)  # of each phase, before the answer
+    made[:, 1] += crossing * (1.0 - reach_first[:, 1])
     asked = made.copy()
     asked[:, 1:] *= fanout
 
     arrives = _spread(at + rtt / 2, answered / _PHASES, step)
-    asked_when = np.convolve(found, arrives)
+    asked_when = _sum(found, arrives)
     when = (np.arange(len(asked_when)) + 1.0) * step
     collected = np.clip(when / period - kept, 0.0, 1.0)
     notes = asked_when * collected
@@ -93,23 +93,28 @@ def timeline(
     )
 
 
-def found_survival(sender_rate: float, loss: float, period: float) -> FloatArray:
+def found_survival(rate: float, senders: int, loss: float, period: float) -> FloatArray:
     """P(gap not found within i steps), i = 0, 1, ...; the last entry stays for ever.
 
-    With Poisson packets of rate r, those that arrive find the gap: exp(-r (1 - loss) t). Among those that are
-    lost, a Poisson process of rate m = r loss, a pause of a period makes the sender multicast a heartbeat
-    (000 §5.1), which is lost with probability `loss`; after that, signatures in the gossip of others show the gap
-    at a rate of about e = (1 - loss)^3 / period, three messages being needed. With w(u) = 1 for u < period and
-    loss exp(-e (u - period)) from there on, the chance that no heartbeat finds it by t renews itself at every
-    lost packet: H(t) = exp(-m t) w(t) + int_0^t m exp(-m u) w(u) H(t - u) du.
+    With Poisson packets of rate r = rate / senders, those that arrive find the gap: exp(-r (1 - loss) t). Among
+    those that are lost, a Poisson process of rate m = r loss, a pause of a period makes the sender multicast a
+    heartbeat (000 §5.1), which is lost with probability `loss`. After that, signatures show the gap: those in the
+    gossip of others, once a period, which take three messages, and those in the member's own, which take two but
+    are only sent if it knows of another idle sender, with probability o: at a rate of about
+    e = ((1 - loss)^3 + o (1 - loss)^2) / period. With w(u) = 1 for u < period and loss exp(-e (u - period)) from
+    there on, the chance that no heartbeat finds the gap by t renews itself at every lost packet:
+
+        H(t) = exp(-m t) w(t) + int_0^t m exp(-m u) w(u) H(t - u) du.
 
     Reference: 000 §3.3, §5.1
     """
+    sender_rate = rate / senders
     reached, missed = sender_rate * (1.0 - loss), sender_rate * loss
+    other_idle = 1.0 - (1.0 - np.exp(-sender_rate * period)) ** (senders - 1)
     end = min(_PERIODS_MAX * period, -np.log(_NOTHING) / reached)
     step = period / STEPS
     t = np.arange(int(np.ceil(end / step)) + 1) * step
-    by_gossip = (1.0 - loss) ** 3 / period
+    by_gossip = ((1.0 - loss) ** 3 + other_idle * (1.0 - loss) ** 2) / period
     w = np.where(t < period - step / 2, 1.0, loss * np.exp(-by_gossip * np.maximum(t - period, 0.0)))
     no_packet = np.exp(-missed * t)
     packet = (no_packet[:-1] - no_packet[1:]) * w[:-1]
@@ -152,7 +157,16 @@ def _attempts(
 def _spread(times: FloatArray, chances: FloatArray, step: float) -> FloatArray:
     """The chances summed by step, times rounded up."""
     index = np.ceil(times.ravel() / step - 1e-9).astype(np.int64)
-    return np.bincount(index, weights=chances.ravel())
+    spread: FloatArray = np.bincount(index, weights=chances.ravel()).astype(np.float64)
+    return spread
+
+
+def _sum(a: FloatArray, b: FloatArray) -> FloatArray:
+    """The distribution of the sum of two independent times, to about 1e-16."""
+    length = len(a) + len(b) - 1
+    size = 1 << (length - 1).bit_length()
+    result: FloatArray = np.fft.irfft(np.fft.rfft(a, size) * np.fft.rfft(b, size), size)[:length].clip(0.0)
+    return result
 
 
 def _by_logger(notes: FloatArray, loss: float, rtt: float, retry: float, step: float) -> FloatArray:

@@ -5,7 +5,7 @@ cannot be read, with one line on standard error and no traceback.
 """
 
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 
 def main() -> None:
@@ -16,14 +16,14 @@ def main() -> None:
     from gossamer.core.settings import SettingError
     from gossamer.trace.schema import TraceError
 
-    usage_error = typer.BadParameter.__base__  # click's, wherever this version of typer keeps it
-    assert usage_error is not None
+    # click's UsageError, wherever this version of typer keeps it
+    usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     try:
         status = app(standalone_mode=False)
     except usage_error as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gossamer"
-        says = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        says = str(cast(Any, error).format_message()).rstrip(".")
         if not says:
             sys.exit(2)  # no command at all: the help was shown
         _fail(f"{command}: {says}; see {command} --help")

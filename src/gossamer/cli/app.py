@@ -4,6 +4,7 @@ import typer
 
 from gossamer import __version__
 from gossamer.cli.check import check
+from gossamer.cli.plan import plan
 from gossamer.cli.simulate import simulate
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
 )
 app.command()(simulate)
 app.command()(check)
+app.command()(plan)
 
 
 @app.callback(invoke_without_command=True)

@@ -15,9 +15,7 @@ from gossamer.spec import check as check_trace
 
 def check(
     trace: Annotated[Path, typer.Argument(help="A trace (Parquet), from the simulator or a live run.")],
-    spec: Annotated[
-        list[str] | None, typer.Option("--spec", help="Only this specification. May be repeated.")
-    ] = None,
+    spec: Annotated[list[str] | None, typer.Option("--spec", help="Only this specification. May be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
     """Check a TRACE against the specifications that its protocol promises.

@@ -22,9 +22,7 @@ def simulate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change a key: loss.member=0.05. May be repeated.")
     ] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write everything that happens to this Parquet file.")
-    ] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write everything that happens to this Parquet file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     check: Annotated[bool, typer.Option(help="Check the run against the specifications.")] = True,
 ) -> int:
@@ -49,9 +47,7 @@ def simulate(
     else:
         show(result)
         if trace is not None:
-            Console().print(
-                f"trace written to {trace}; check it with: gossamer check {trace}", soft_wrap=True
-            )
+            Console().print(f"trace written to {trace}; check it with: gossamer check {trace}", soft_wrap=True)
     return 1 if result["violations"] else 0
 
 

@@ -31,9 +31,7 @@ def split_into_runs(packets: list[Packet]) -> list[Run]:
     runs: list[Run] = []
     previous: Packet | None = None
     for packet in packets:
-        follows = (
-            previous is not None and packet.sender == previous.sender and packet.seqno == previous.seqno + 1
-        )
+        follows = previous is not None and packet.sender == previous.sender and packet.seqno == previous.seqno + 1
         if follows:
             runs[-1].append(packet)
         else:

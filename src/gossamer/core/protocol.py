@@ -45,13 +45,9 @@ class ProtocolSettings:
     selection: str = setting(
         "linear", "How a target is drawn, by round-trip time.", choices=("uniform", "linear", "quadratic")
     )
-    view_size: int = setting(
-        0, "Partial views: peers a member knows (004 opt. 6); 0 is all.", low=0, high=100_000
-    )
+    view_size: int = setting(0, "Partial views: peers a member knows (004 opt. 6); 0 is all.", low=0, high=100_000)
     unsynchronized: bool = setting(True, "Each member counts its own rounds, out of step (004 opt. 5).")
-    gc_rounds: int = setting(
-        10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1
-    )
+    gc_rounds: int = setting(10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1)
     buffer_packets: int = setting(1000, "Room of a buffer by size.", unit="packets", low=1)
     peer_rounds: int = setting(
         40,
@@ -131,9 +127,7 @@ class ProtocolSettings:
     )
 
     # Membership and crashes.
-    sponsors: int = setting(
-        2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100
-    )
+    sponsors: int = setting(2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100)
     found_after: int = setting(
         0, "Unanswered announcements after which a process founds the group itself; 0 never.", low=0, high=1000
     )

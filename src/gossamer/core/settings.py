@@ -96,9 +96,7 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
         return _tuple(name, value, arguments)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if hint is Any or (
-        isinstance(value, origin or hint) and not (isinstance(value, bool) and hint is not bool)
-    ):
+    if hint is Any or (isinstance(value, origin or hint) and not (isinstance(value, bool) and hint is not bool)):
         return value
     raise SettingError(f"{name} = {value!r}: must be {_type_name(hint)}")
 

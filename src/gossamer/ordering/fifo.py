@@ -1,75 +1,55 @@
-"""FIFO per sender: packets and losses of one sender reach the application in the order of their numbers."""
+"""FIFO per sender: packets and losses of one sender reach the application in the order of their numbers.
 
-from gossamer.core.effects import Deliver, ReportLost
+Whose turn it is, is not kept here: it is everything below the first number that is still awaited, which the stream
+knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number.
+"""
+
+from heapq import heappop, heappush
+
+from gossamer.core.effects import Deliver, Effect, ReportLost
 from gossamer.core.ids import Phase
+from gossamer.core.inputs import Received
 from gossamer.core.ladder import Effects
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Run
+from gossamer.core.streams import Stream
 
-Held = tuple[Packet, Phase] | str
-"""What waits for its turn under a number: a packet, the reason for which it was lost, or "" if it never was."""
-
-
-class _Turn:
-    """One sender: whose turn it is, and what came too early."""
-
-    __slots__ = ("held", "next")
-
-    def __init__(self, start: int) -> None:
-        self.next = start
-        self.held: dict[int, Held] = {}
+Held = tuple[int, Effect | None]
+"""Its first number, and what to do when its turn comes; nothing, if it turned out that it never was."""
 
 
 class Fifo:
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
     def __init__(self) -> None:
-        self._turns: dict[int, _Turn] = {}
+        self._held: dict[int, list[Held]] = {}
 
-    def starts(self, sender: int, first: int) -> None:
-        """The first number of `sender` that this member is owed."""
-        self._turns[sender] = _Turn(first)
+    def hold(self, happened: Received) -> None:
+        """A run came at the head of its stream, while something before it is awaited."""
+        heappush(self._held.setdefault(happened.sender, []), (happened.first, happened.delivered[0]))
 
-    def passes(self, sender: int, first: int, last: int) -> bool:
-        """Whether `first..last` need not be held back nor make others follow; if so, their turn is over."""
-        turn = self._turn(sender)
-        if turn.next != first or turn.held:
-            return False
-        turn.next = last + 1
-        return True
+    def accepted(self, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
+        """Deliver the runs whose turn has come, and what waited for them; hold the others."""
+        sender = parts[0][0].sender
+        for run in parts:
+            heappush(self._held.setdefault(sender, []), (run[0].seqno, Deliver(run, phase)))
+        self._release(sender, stream, out)
 
-    def accepted(self, run: Run, phase: Phase, out: Effects) -> None:
-        """Deliver the run if its turn has come, else hold it."""
-        turn = self._turn(run[0].sender)
-        if run[0].seqno == turn.next:
-            turn.next = run[-1].seqno + 1
-            out.append(Deliver(run, phase))
-            if turn.held:
-                self._drain(run[0].sender, turn, out)
-            return
-        for packet in run:
-            turn.held[packet.seqno] = (packet, phase)
-
-    def given_up(self, sender: int, first: int, last: int, reason: str, out: Effects) -> None:
+    def given_up(self, sender: int, first: int, last: int, reason: str, stream: Stream, out: Effects) -> None:
         """A loss waits for its turn as a packet does; an empty reason says that there is nothing to report."""
-        turn = self._turn(sender)
-        if first == turn.next:
-            turn.next = last + 1
-            if reason:
-                out.append(ReportLost(sender, first, last, reason))
-            self._drain(sender, turn, out)
-            return
-        for seqno in range(first, last + 1):
-            turn.held[seqno] = reason
+        lost = ReportLost(sender, first, last, reason) if reason else None
+        heappush(self._held.setdefault(sender, []), (first, lost))
+        self._release(sender, stream, out)
 
-    def _turn(self, sender: int) -> _Turn:
-        if sender not in self._turns:
-            self._turns[sender] = _Turn(0)
-        return self._turns[sender]
-
-    def _drain(self, sender: int, turn: _Turn, out: Effects) -> None:
-        while (held := turn.held.pop(turn.next, None)) is not None:
-            if not isinstance(held, str):
-                out.append(Deliver([held[0]], held[1]))
-            elif held:
-                out.append(ReportLost(sender, turn.next, turn.next, held))
-            turn.next += 1
+    def _release(self, sender: int, stream: Stream, out: Effects) -> None:
+        held = self._held[sender]
+        awaited = stream.prefix()
+        last: Effect | None = None
+        while held and held[0][0] <= awaited:
+            effect = heappop(held)[1]
+            if isinstance(effect, Deliver) and isinstance(last, Deliver) and last.phase == effect.phase:
+                last = out[-1] = Deliver(last.run + effect.run, last.phase)  # one run, as if it had come as one
+            elif effect is not None:
+                out.append(effect)
+                last = effect
+        if not held:
+            del self._held[sender]

@@ -2,25 +2,24 @@
 
 from gossamer.core.effects import Deliver, ReportLost
 from gossamer.core.ids import Phase
+from gossamer.core.inputs import Received
 from gossamer.core.ladder import Effects
 from gossamer.core.packets import Run
+from gossamer.core.streams import Stream
 
 
 class Unordered:
     """Everything at once."""
 
-    def starts(self, sender: int, first: int) -> None:
-        """Where a sender starts makes no difference here."""
+    def hold(self, happened: Received) -> None:
+        """Never asked to."""
+        raise AssertionError("nothing is held back without an order")
 
-    def passes(self, sender: int, first: int, last: int) -> bool:
-        """Nothing is ever held back."""
-        return True
-
-    def accepted(self, run: Run, phase: Phase, out: Effects) -> None:
+    def accepted(self, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
         """Deliver what came."""
-        out.append(Deliver(run, phase))
+        out.extend(Deliver(run, phase) for run in parts)
 
-    def given_up(self, sender: int, first: int, last: int, reason: str, out: Effects) -> None:
+    def given_up(self, sender: int, first: int, last: int, reason: str, stream: Stream, out: Effects) -> None:
         """Report a loss when it is known; an empty reason says that there is nothing to report."""
         if reason:
             out.append(ReportLost(sender, first, last, reason))

@@ -100,8 +100,10 @@ class DigestGossip(Rung):
         for sender, numbers in collected.items():
             for first, last in numbers.ranges():
                 out.append(MarkStable(sender, first, last))
-        for sender, seqno in [k for k in self._askers if k[1] in collected.get(k[0], ())]:
-            del self._askers[sender, seqno]
+        if self._askers:
+            gone = [key for key in self._askers if key[1] in collected.get(key[0], ())]
+            for key in gone:
+                del self._askers[key]
 
     def _give_up_old(self, now: float, out: Effects) -> None:
         """Others have collected it by now. Without a logger behind us it is lost."""
@@ -122,11 +124,17 @@ class DigestGossip(Rung):
 
     def _idle(self, held: PerSender) -> Horizon:
         """How far those have come of whom nothing is buffered: without it nobody would miss a lost last packet."""
-        idle = [(s, stream.next - 1) for s, stream in self.ladder.streams.items() if s not in held and stream.next]
-        if len(idle) > _IDLE_MAX:
-            self._idle_turn = (self._idle_turn + _IDLE_MAX) % len(idle)
-            idle = (idle[self._idle_turn :] + idle[: self._idle_turn])[:_IDLE_MAX]
-        return dict(idle)
+        idle = {}
+        for sender, stream in self.ladder.streams.items():
+            if sender not in held and stream.next:
+                idle[sender] = stream.next - 1
+        return idle if len(idle) <= _IDLE_MAX else self._some_of(idle)
+
+    def _some_of(self, idle: Horizon) -> Horizon:
+        self._idle_turn = (self._idle_turn + _IDLE_MAX) % len(idle)
+        turned = list(idle.items())
+        turned = turned[self._idle_turn :] + turned[: self._idle_turn]
+        return dict(turned[:_IDLE_MAX])
 
     # The member that hears a digest.
 
@@ -161,7 +169,8 @@ class DigestGossip(Rung):
                 break
             wanted.setdefault(sender, RangeSet()).add(*part)
         if wanted:
-            self._asked.append((now, wanted))
+            if self.ladder.settings.cyclic:
+                self._asked.append((now, wanted))
             self._ask(now, source, Solicit(digest.round, wanted), out)
 
     def _leave_out_asked(self, now: float, lacking: PerSender) -> None:

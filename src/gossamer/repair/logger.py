@@ -124,9 +124,7 @@ class Logger(Rung):
         if mine is None or message.lost:
             return
         lacking = RangeSet(
-            part
-            for first, last in mine.ranges()
-            for part in self.ladder.stream(source).missing.within(first, last)
+            part for first, last in mine.ranges() for part in self.ladder.stream(source).missing.within(first, last)
         )
         if lacking:
             self._never.setdefault(source, RangeSet()).update(lacking)

@@ -195,9 +195,7 @@ class NegativeGossip(Rung):
         for sender, numbers in message.numbers.items():
             if sender == self.ladder.me:
                 continue
-            missing = RangeSet(
-                part for r in numbers.ranges() for part in self.ladder.stream(sender).missing.within(*r)
-            )
+            missing = RangeSet(part for r in numbers.ranges() for part in self.ladder.stream(sender).missing.within(*r))
             self._never.setdefault(sender, RangeSet()).update(missing)
             for first, last in missing.ranges():
                 self.ladder.skip(now, sender, first, last, out)

@@ -103,7 +103,5 @@ class SendBuffer(Rung):
 
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
         out.extend(
-            Unicast(to, Repair(self._kept[seqno], PEER))
-            for seqno in range(first, last + 1)
-            if seqno in self._kept
+            Unicast(to, Repair(self._kept[seqno], PEER)) for seqno in range(first, last + 1) if seqno in self._kept
         )

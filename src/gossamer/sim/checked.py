@@ -27,12 +27,8 @@ def traced(
     with TemporaryDirectory(prefix="gossamer-") as folder:
         trace = path or Path(folder) / "trace.parquet"
         topology = build_topology(scenario)
-        with TraceWriter(
-            trace, f"{scenario.name}/{scenario.seed}", metadata(scenario, len(topology.members))
-        ) as sink:
-            result = simulate(
-                scenario, sink=sink, progress=progress, make_stack=make_stack, topology=topology
-            )
+        with TraceWriter(trace, f"{scenario.name}/{scenario.seed}", metadata(scenario, len(topology.members))) as sink:
+            result = simulate(scenario, sink=sink, progress=progress, make_stack=make_stack, topology=topology)
         if check:
             result["violations"] = [violation.as_dict() for violation in check_trace(trace).violations]
     return result

@@ -161,9 +161,7 @@ class Faults:
 
     def _check_link(self, index: int, fault: Fault) -> None:
         if fault.kind in ("cut", "mend") and self._world.network.router.find_link(*fault.link) is None:
-            raise SettingError(
-                f"fault[{index}].link = {list(fault.link)}: there is no link between these nodes"
-            )
+            raise SettingError(f"fault[{index}].link = {list(fault.link)}: there is no link between these nodes")
 
     def _set_link(self, fault: Fault, down: bool) -> None:
         router = self._world.network.router

@@ -16,6 +16,8 @@ from gossamer.core.packets import Packet
 
 _NOT_OWED, _OWED, _DELIVERED, _EXCUSED, _LOST = range(5)
 
+_LOG_MAX = 1 << 16
+
 
 class _Record:
     """One packet: when it was sent, and its state at each member."""
@@ -37,7 +39,8 @@ class Ledger:
         self._records: dict[int, dict[int, _Record]] = {}
         self._latencies = array("d")  # as they happened, each with the number of members it holds for
         self._repeats = array("q")
-        self._digest = blake2b(digest_size=16)  # of every delivery in order: sender, seqno, members
+        self._log = array("q")  # every delivery in order: sender, seqno, members; hashed now and then
+        self._digest = blake2b(digest_size=16)
         self.outstanding = 0
         self.sent = self.expected = self.duplicate = self.bogus = self.refused = 0
         self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
@@ -75,7 +78,12 @@ class Ledger:
         self._latencies.append(now - record.sent_at)
         self._repeats.append(usual + unowed)
         self._settle(now, record, usual)
-        self._digest.update(array("q", (packet.sender, packet.seqno)).tobytes() + array("i", members).tobytes())
+        log = self._log
+        log.append(packet.sender)
+        log.append(packet.seqno)
+        log.extend(members)
+        if len(log) > _LOG_MAX:
+            self._hash_log()
 
     def given_up(self, now: float, member: int, sender: int, first: int, last: int) -> None:
         """`member` was told that these will not come."""
@@ -112,6 +120,10 @@ class Ledger:
         """The last number of each sender."""
         return {sender: max(records) for sender, records in sorted(self._records.items())}
 
+    def _hash_log(self) -> None:
+        self._digest.update(self._log.tobytes())
+        del self._log[:]
+
     def _excuse(self, now: float, record: _Record, member: int) -> None:
         if record.states[member] == _OWED:
             record.states[member] = _EXCUSED
@@ -127,9 +139,7 @@ class Ledger:
     def summary(self) -> dict[str, Any]:
         """The parts of a result that speak of packets and deliveries."""
         records = [r for _, by_number in sorted(self._records.items()) for r in by_number.values()]
-        everywhere = [
-            r for r in records if r.remaining == 0 and _LOST not in r.states and _DELIVERED in r.states
-        ]
+        everywhere = [r for r in records if r.remaining == 0 and _LOST not in r.states and _DELIVERED in r.states]
         latencies = np.repeat(np.array(self._latencies), np.array(self._repeats))
         spread = np.array([r.everywhere_at - r.sent_at for r in everywhere])
         return {
@@ -152,6 +162,7 @@ class Ledger:
 
     def digest(self) -> "blake2b":
         """A hash that has taken in every delivery: who, what, when, in order."""
+        self._hash_log()
         digest = self._digest.copy()
         digest.update(self._latencies.tobytes())
         return digest

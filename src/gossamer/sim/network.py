@@ -48,9 +48,7 @@ class Network:
         self._limited = any(link.bandwidth for link in topology.links)
         self._last = [0.0] * (2 * len(topology.links))  # when the last packet came to each directed link
         self._free = [0.0] * (2 * len(topology.links))  # when each is done with all that came
-        self._seconds_per_byte = [
-            8.0 / k.bandwidth if k.bandwidth else 0.0 for k in topology.links for _ in "ab"
-        ]
+        self._seconds_per_byte = [8.0 / k.bandwidth if k.bandwidth else 0.0 for k in topology.links for _ in "ab"]
         self._latency = [link.latency for link in topology.links for _ in "ab"]
         self._link_loss = [link.loss for link in topology.links for _ in "ab"]
         self._worst_loss = max(self._link_loss, default=0.0)
@@ -141,9 +139,7 @@ class Network:
             return self._travel(at, path, size)
         lose.until -= len(path)
         self.accounting.path(path, size)
-        for link in path:
-            at += latency[link]
-        return at
+        return sum(map(latency.__getitem__, path), at)
 
     def _spread(self, now: float, source: int, tree: Tree, size: int) -> list[float]:
         """When each position of the tree is reached; `_NEVER` where a loss or a full queue is above it."""
@@ -356,9 +352,7 @@ class Impairments:
             dropped(member, "lose")
         return True
 
-    def _apply_rare(
-        self, at: float, members: list[int], dropped: Drop | None
-    ) -> list[tuple[float, list[int]]]:
+    def _apply_rare(self, at: float, members: list[int], dropped: Drop | None) -> list[tuple[float, list[int]]]:
         reached = []
         for member in members:
             if self._bursts is not None and self._bursts[member].one():

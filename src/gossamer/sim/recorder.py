@@ -15,9 +15,7 @@ from gossamer.core.packets import Packet
 class Sink(Protocol):
     """Where rows go: a file, or the checkers."""
 
-    def row(
-        self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str
-    ) -> None:
+    def row(self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str) -> None:
         """Take one row."""
 
     def many(
@@ -96,9 +94,7 @@ class Recorder:
     def note(self, now: float, member: int, effect: Note) -> None:
         """What a stack has to say of itself."""
         if self._sink is not None:
-            self._sink.row(
-                _ns(now), member, effect.kind, effect.sender, effect.seqno, effect.peer, 0, effect.phase
-            )
+            self._sink.row(_ns(now), member, effect.kind, effect.sender, effect.seqno, effect.peer, 0, effect.phase)
 
     def dropped(self, now: float, member: int, reason: str) -> None:
         """Something did not reach `member`."""

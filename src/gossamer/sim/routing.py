@@ -55,13 +55,16 @@ class Tree:
         return [member for position, member in self.receivers if first <= position < end]
 
 
-class Rooted(NamedTuple):
-    """A network that is a tree, hung up at node 0: per node its parent, its depth, and the link up and down."""
+class Way(NamedTuple):
+    """Of one member in a network that is itself a tree, hung up at node 0: how it hangs together with the root."""
 
-    parent: list[int]
-    depth: list[int]
-    up: list[int]
-    down: list[int]
+    nodes: list[int]  # from the root to the member
+    up: list[int]  # links from the member to the root
+    down: list[int]  # links from the root to the member
+
+
+DEPTH_MAX = 64
+"""A tree deeper than this is taken for any other network: the ways to its root would fill the memory."""
 
 
 class Router:
@@ -75,7 +78,7 @@ class Router:
         self._trees: dict[tuple[int, int], Tree] = {}
         self._paths: dict[tuple[int, int], list[int] | None] = {}
         self._keeps_paths = len(topology.members) ** 2 <= PATHS_KEPT_MAX
-        self._rooted = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
+        self._ways = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
 
     def set_down(self, down: frozenset[int]) -> None:
         """These links (by index) do not work now; routing adapts at once."""
@@ -115,33 +118,32 @@ class Router:
             self._routes[node] = routes(self.topology, node, self.down)
         return self._routes[node]
 
-    def _hang_up(self) -> Rooted | None:
+    def _hang_up(self) -> list[Way] | None:
         parent, link = routes(self.topology, 0)
-        if min(parent[1:], default=0) < 0:
-            return None  # as many links as a tree has, but not connected
-        links = [(self.directed(link[n], parent[n]), self.directed(link[n], n)) for n in range(1, len(parent))]
-        depth = [self._depth(node, parent) for node in range(len(parent))]
-        return Rooted(parent, depth, [-1, *(up for up, _ in links)], [-1, *(down for _, down in links)])
+        ways = []
+        for node in self.topology.members:
+            nodes = [node]
+            while parent[nodes[-1]] >= 0 and len(nodes) <= DEPTH_MAX:
+                nodes.append(parent[nodes[-1]])
+            if nodes[-1] != 0:
+                return None  # too deep, or as many links as a tree has, but not connected
+            up = [self.directed(link[n], parent[n]) for n in nodes[:-1]]
+            down = [self.directed(link[n], n) for n in nodes[:-1]]
+            ways.append(Way(nodes[::-1], up, down[::-1]))
+        return ways
 
     def _find_path(self, source: int, target: int) -> list[int] | None:
-        start, end = self.topology.members[source], self.topology.members[target]
-        return self._build_path(start, end) if self._rooted is None else self._climb(self._rooted, start, end)
-
-    def _climb(self, rooted: Rooted, start: int, end: int) -> list[int] | None:
-        """In a tree there is only one way: up from both ends until they meet."""
-        parent, depth, up, down = rooted
-        ascent: list[int] = []
-        descent: list[int] = []
-        while start != end:
-            if depth[start] >= depth[end]:
-                ascent.append(up[start])
-                start = parent[start]
-            else:
-                descent.append(down[end])
-                end = parent[end]
-        descent.reverse()
-        ascent += descent
-        return None if self.down and any(link // 2 in self.down for link in ascent) else ascent
+        if self._ways is None:
+            return self._build_path(self.topology.members[source], self.topology.members[target])
+        above, ascent, _ = self._ways[source]
+        below, _, descent = self._ways[target]
+        common = 1  # in a tree there is only one way: up to where the two meet, and down again
+        for one, other in zip(above[1:], below[1:], strict=False):
+            if one != other:
+                break
+            common += 1
+        path = ascent[: len(above) - common] + descent[common - 1 :]
+        return None if self.down and any(link // 2 in self.down for link in path) else path
 
     def _build_path(self, end: int, node: int) -> list[int] | None:
         parent_node, parent_link = self._from(end)
@@ -177,9 +179,7 @@ class Router:
             depth += 1
         return depth
 
-    def _preorder(
-        self, tree: Tree, source: int, children: dict[int, list[int]], parent_link: list[int]
-    ) -> None:
+    def _preorder(self, tree: Tree, source: int, children: dict[int, list[int]], parent_link: list[int]) -> None:
         stack = [(child, 0) for child in reversed(children.get(source, []))]
         while stack:
             node, parent = stack.pop()

@@ -127,9 +127,7 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "virtual_seconds": world.now,
         **world.ledger.summary(),
         "overhead": {"packets": sum(c[0] for c in overhead), "bytes": sum(c[1] for c in overhead)},
-        "overhead_by_kind": {
-            k: {"packets": c[0], "bytes": c[1]} for k, c in sorted(recorder.overhead.items())
-        },
+        "overhead_by_kind": {k: {"packets": c[0], "bytes": c[1]} for k, c in sorted(recorder.overhead.items())},
         "repairs": {
             "sent": sum(recorder.repairs.values()),
             "by_member": {str(m): n for m, n in sorted(recorder.repairs.items())},

@@ -41,9 +41,7 @@ class TopologySettings:
     branching: int = setting(4, "tree: children per node.", low=1, high=10_000)
     depth: int = setting(0, "tree: levels below the root; 0 takes what `members` needs.", low=0, high=20)
     nodes: int = setting(0, "tiers: nodes in all; 0 takes 30 per 18 members.", low=0, high=200_000)
-    seed: int = setting(
-        1, "tiers, transit-stub: which network is drawn; the run's seed leaves it as it is.", low=0
-    )
+    seed: int = setting(1, "tiers, transit-stub: which network is drawn; the run's seed leaves it as it is.", low=0)
     path: str = setting("", "file: an edge list of lines a,b,latency_s[,loss[,bandwidth_bps]].")
     latency: float = setting(0.005, "One-way delay of a link.", unit="s", low=0, high=60)
     bandwidth: float = setting(100e6, "Of a link, each direction; 0 is unlimited.", unit="bit/s", low=0)
@@ -55,9 +53,7 @@ class TopologySettings:
 class LossSettings:
     """What the network does to packets, apart from full queues."""
 
-    link: float = setting(
-        0.0, "Probability that a link loses a packet, for all that is below it.", low=0, below=1
-    )
+    link: float = setting(0.0, "Probability that a link loses a packet, for all that is below it.", low=0, below=1)
     member: float = setting(0.0, "Probability that a receiver alone loses a packet.", low=0, below=1)
     burst: tuple[float, float] = setting(
         (0.0, 0.0), "Gilbert-Elliott at each receiver: P(good->bad), P(bad->good).", low=0, high=1
@@ -83,9 +79,7 @@ class Fault:
 
     at: float = setting(0.0, "When it begins.", unit="s", low=0)
     kind: str = setting("partition", "What happens.", choices=FAULTS)
-    members: tuple[int | tuple[int, ...], ...] = setting(
-        (), "Whom it concerns; a partition names its sides.", low=0
-    )
+    members: tuple[int | tuple[int, ...], ...] = setting((), "Whom it concerns; a partition names its sides.", low=0)
     for_: float = setting(0.0, "How long it lasts; 0 is until something ends it.", unit="s", low=0)
     link: tuple[int, ...] = setting((), "cut, mend: the two nodes of the link.", low=0)
     probability: float = setting(0.5, "perturb: to sleep through a 100 ms interval (004 §7).", low=0, high=1)
@@ -100,9 +94,7 @@ class Scenario:
     name: str = setting("unnamed", "What to call it.")
     seed: int = setting(1, "The seed of everything random.", low=0, below=2**63)
     duration: float = setting(10.0, "Time in which senders publish.", unit="s", above=0, high=1e6)
-    linger: float = setting(
-        60.0, "At most this long afterwards, until all is delivered or given up.", low=0, high=1e6
-    )
+    linger: float = setting(60.0, "At most this long afterwards, until all is delivered or given up.", low=0, high=1e6)
     topology: TopologySettings = dataclasses.field(default_factory=TopologySettings)
     loss: LossSettings = dataclasses.field(default_factory=LossSettings)
     traffic: TrafficSettings = dataclasses.field(default_factory=TrafficSettings)
@@ -161,9 +153,7 @@ def check_members(scenario: Scenario, members: int) -> None:
     if scenario.traffic.senders > members:
         raise SettingError(f"traffic.senders = {scenario.traffic.senders}: there are only {members} members")
     if scenario.protocol.loggers >= members:
-        raise SettingError(
-            f"protocol.loggers = {scenario.protocol.loggers}: there are only {members} members"
-        )
+        raise SettingError(f"protocol.loggers = {scenario.protocol.loggers}: there are only {members} members")
     for i, fault in enumerate(scenario.fault):
         _check_fault(f"fault[{i}]", fault, members)
 

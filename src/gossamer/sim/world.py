@@ -70,9 +70,7 @@ class Disk:
 class World:
     """Everything of one run that is not a fault."""
 
-    def __init__(
-        self, scenario: Scenario, topology: Topology, make_stack: MakeStack, recorder: Recorder
-    ) -> None:
+    def __init__(self, scenario: Scenario, topology: Topology, make_stack: MakeStack, recorder: Recorder) -> None:
         self.scenario = scenario
         self.count = len(topology.members)
         self.now = 0.0

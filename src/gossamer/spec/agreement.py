@@ -105,9 +105,7 @@ class Agreement:
             return []
         tail = np.flatnonzero(self._next.values >= 0)
         tails = np.concatenate([tail, self._arrows.a])
-        component = _components(
-            tails, np.concatenate([self._next.values[tail], self._arrows.b]), len(self._packets)
-        )
+        component = _components(tails, np.concatenate([self._next.values[tail], self._arrows.b]), len(self._packets))
         if (component >= 0).any():
             self._compare(_first_deliveries(self._kept, component >= 0))
         return self.found.listed()
@@ -154,9 +152,7 @@ def _components(tail: Ints, head: Ints, packets: int) -> Ints:
 def _first_deliveries(kept: list[_Packed], tangled: Mask) -> _Deliveries:
     """The first deliveries of tangled packets, member by member."""
     parts = [part.unpack(tangled) for part in kept]
-    made = _Deliveries(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in _Deliveries.__slots__)
-    )
+    made = _Deliveries(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Deliveries.__slots__))
     made = made.select(order_by(made.who))
     return made.select(~repeats(made.who * len(tangled) + made.packet))
 

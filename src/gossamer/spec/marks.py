@@ -32,9 +32,7 @@ class Marks:
                 raise MemoryError
             matrix = np.zeros((rows, width), np.uint8)
         except MemoryError as error:
-            raise TraceError(
-                f"{packets} packets at {columns} members are too many to check at once"
-            ) from error
+            raise TraceError(f"{packets} packets at {columns} members are too many to check at once") from error
         matrix[: self.matrix.shape[0], : self.matrix.shape[1]] = self.matrix
         self.matrix = matrix
 

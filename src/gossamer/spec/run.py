@@ -76,9 +76,7 @@ class Checking:
         return Report(self._rows, perf_counter() - self._started, results)
 
 
-def check(
-    path: str | os.PathLike[str], names: Sequence[str] | None = None, progress: Progress | None = None
-) -> Report:
+def check(path: str | os.PathLike[str], names: Sequence[str] | None = None, progress: Progress | None = None) -> Report:
     """Checks a trace file: by these checkers or, without names, by those that its promises call for.
 
     Raises TraceError if the file cannot be read as a trace.
@@ -110,9 +108,7 @@ def _describe(batches: Iterable[Rows], numbers: set[int]) -> dict[int, Words]:
         return {}
     wanted = integers(sorted(numbers))
     return {
-        int(rows.number[i]): rows.describe(i)
-        for rows in batches
-        for i in np.flatnonzero(np.isin(rows.number, wanted))
+        int(rows.number[i]): rows.describe(i) for rows in batches for i in np.flatnonzero(np.isin(rows.number, wanted))
     }
 
 
@@ -137,7 +133,5 @@ def _call_plain(checkers: Sequence[Checker]) -> None:
 
 
 def _result(checker: Checker, violations: list[Violation], words: dict[int, Words]) -> Result:
-    first = tuple(
-        replace(each, described=tuple(words[n] for n in each.rows if n in words)) for each in violations
-    )
+    first = tuple(replace(each, described=tuple(words[n] for n in each.rows if n in words)) for each in violations)
     return Result(checker.name, checker.reference, checker.found.count, first)

@@ -36,9 +36,7 @@ class RowBuffer:
         self._values: Values = []
         self.append = self._values.extend
 
-    def row(
-        self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str
-    ) -> None:
+    def row(self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str) -> None:
         """Takes one row; columns that do not apply are -1 or ""."""
         values = self._values
         values.extend((t_ns, member, kind, sender, seqno, peer, size, phase))

@@ -4,7 +4,7 @@ Consecutive events mostly carry the same names with the same types; together the
 
     n, 1 byte (at most 64); n times (tag 1 byte, length of the name 1 byte); the names
     for each event one row: each value in its column, most significant byte first
-    for each column of text, in turn: the texts of all events, one behind the other
+    the texts of the first event, of the second, ..., one behind the other
 
      tag  type    in the row
      0    None    1 byte, 0        (a byte, so that a value is never free: work follows the length of the input)
@@ -16,11 +16,10 @@ Consecutive events mostly carry the same names with the same types; together the
 The order of the names is the publisher's; the same attributes in the same order give the same bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
-from struct import Struct
-from struct import error as StructError
+from itertools import accumulate, chain, pairwise, repeat
+from struct import Struct, error
 from typing import Any, Final, Never
 
 Attribute = int | float | str | bool | None
@@ -41,7 +40,7 @@ class _NoAttributes(dict[str, Attribute]):
     def _refuse(self, *_: Any, **__: Any) -> Never:
         raise TypeError("the attributes of an event cannot be changed: copy them with dict(event.attributes)")
 
-    __setitem__ = __ior__ = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __ior__ = setdefault = update = _refuse
 
     def __reduce__(self) -> str:
         return "NO_ATTRIBUTES"
@@ -53,9 +52,9 @@ NO_ATTRIBUTES: Final[Attributes] = _NoAttributes()
 class Shape:
     """Names and types that events share: how their rows are written and read."""
 
-    __slots__ = ("head", "names", "plain", "row", "tags", "texts")
+    __slots__ = ("head", "key", "names", "none_at", "plain", "row", "tags", "text_at")
 
-    def __init__(self, names: tuple[str, ...], tags: tuple[int, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], tags: tuple[int, ...], key: tuple[Any, ...] = ()) -> None:
         encoded = [name.encode() for name in names]
         if not 1 <= len(names) <= ATTRIBUTES_MAX:
             raise ValueError(f"{len(names)} attributes: an event has at most {ATTRIBUTES_MAX}")
@@ -66,30 +65,30 @@ class Shape:
                 raise ValueError(f"the name of an attribute has {len(name)} bytes, not 1 to {NAME_BYTES_MAX}")
         self.names: Final = names
         self.tags: Final = tags
-        self.texts: Final = tags.count(_TEXT)
-        self.plain: Final = not self.texts and _NONE not in tags
+        self.key: Final = key
+        self.text_at: Final = [i for i, tag in enumerate(tags) if tag == _TEXT]
+        self.none_at: Final = [i for i, tag in enumerate(tags) if tag == _NONE]
+        self.plain: Final = not self.text_at and not self.none_at
         self.row: Final = Struct("!" + "".join(_CODES[tag] for tag in tags))
         pairs = (byte for tag, name in zip(tags, encoded, strict=True) for byte in (tag, len(name)))
         self.head: Final = bytes([len(names), *pairs]) + b"".join(encoded)
 
-    def pack(self, values: Sequence[Any]) -> tuple[bytes, list[bytes]]:
+    def pack(self, values: Iterable[Any]) -> tuple[bytes, bytes]:
         """The row of one event, and its texts; ValueError for a value that is too large."""
         texts = []
         if not self.plain:
-            row = list(values)
-            for i, tag in enumerate(self.tags):
-                if tag == _TEXT:
-                    texts.append(row[i].encode())
-                    row[i] = len(texts[-1])
-                elif tag == _NONE:
-                    row[i] = 0
-            values = row
+            values = list(values)
+            for i in self.text_at:
+                texts.append(values[i].encode())
+                values[i] = len(texts[-1])
+            for i in self.none_at:
+                values[i] = 0
         try:
-            return self.row.pack(*values), texts
-        except StructError:
+            return self.row.pack(*values), b"".join(texts)
+        except error:
             raise ValueError(self._too_large(values)) from None
 
-    def _too_large(self, values: Sequence[Any]) -> str:
+    def _too_large(self, values: Iterable[Any]) -> str:
         for name, tag, value in zip(self.names, self.tags, values, strict=True):
             if tag == _TEXT and value > TEXT_BYTES_MAX:
                 return f"attribute {name!r} has {value} bytes of text, at most {TEXT_BYTES_MAX}: use the payload"
@@ -99,15 +98,21 @@ class Shape:
 
 
 @lru_cache(maxsize=256)
-def shape_of(names: tuple[str, ...], types: tuple[type, ...]) -> Shape:
-    """The shape of attributes with these names and types of values."""
-    return Shape(names, tuple(map(_tag, names, types)))
+def _shape_of(key: tuple[Any, ...]) -> Shape:
+    """The shape of attributes with these names, followed by these types."""
+    names, types = key[: len(key) // 2], key[len(key) // 2 :]
+    return Shape(names, tuple(map(_tag, names, types)), key)
 
 
-def pack(attributes: Attributes) -> tuple[Shape, bytes, list[bytes]]:
-    """The shape, the row and the texts of one event's attributes; ValueError or TypeError if they cannot be sent."""
-    values = tuple(attributes.values())
-    shape = shape_of(tuple(attributes), tuple(map(type, values)))
+def pack(attributes: Attributes, shape: Shape | None = None) -> tuple[Shape, bytes, bytes]:
+    """The shape, the row and the texts of one event's attributes; ValueError or TypeError if they cannot be sent.
+
+    `shape` is a guess, mostly right, that saves looking for it.
+    """
+    values = attributes.values()
+    key = (*attributes, *map(type, values))
+    if shape is None or key != shape.key:
+        shape = _shape_of(key)
     row, texts = shape.pack(values)
     return shape, row, texts
 
@@ -121,14 +126,19 @@ def unpack(data: bytes, at: int, count: int) -> tuple[list[Attributes], int]:
     names = shape.names
     rows = shape.row.iter_unpack(data[at:end])
     if shape.plain:
-        return [dict(zip(names, row, strict=True)) for row in rows], end
+        return _dicts(names, rows), end
     columns: list[Sequence[Attribute]] = list(zip(*rows, strict=True))
-    for i, tag in enumerate(shape.tags):
-        if tag == _TEXT:
-            columns[i], end = _unpack_texts(data, end, columns[i])
-        elif tag == _NONE:
-            columns[i] = [None] * count
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)], end
+    for i in shape.none_at:
+        columns[i] = [None] * count
+    if shape.text_at:
+        texts, end = _unpack_texts(data, end, [columns[i] for i in shape.text_at])
+        for n, i in enumerate(shape.text_at):
+            columns[i] = texts[n :: len(shape.text_at)]
+    return _dicts(names, zip(*columns, strict=True)), end
+
+
+def _dicts(names: tuple[str, ...], rows: Iterable[Iterable[Attribute]]) -> list[Attributes]:
+    return list(map(dict, map(zip, repeat(names), rows)))
 
 
 def _tag(name: str, value_type: type) -> int:
@@ -161,8 +171,8 @@ def _shape_from(head: bytes) -> Shape:
     return Shape(tuple(head[a:b].decode() for a, b in pairwise(edges)), tags)
 
 
-def _unpack_texts(data: bytes, at: int, lengths: Sequence[Any]) -> tuple[list[str], int]:
-    edges = list(accumulate(lengths, initial=at))
+def _unpack_texts(data: bytes, at: int, lengths: Sequence[Sequence[Any]]) -> tuple[list[str], int]:
+    edges = list(accumulate(chain.from_iterable(zip(*lengths, strict=True)), initial=at))
     if edges[-1] > len(data):
         raise ValueError("a text of an attribute is cut short")
     return [data[a:b].decode() for a, b in pairwise(edges)], edges[-1]

@@ -41,40 +41,53 @@ Columns = tuple[Iterable[str], Iterable[bytes], Iterable[Attributes]]
 
 
 class Block:
-    """A block that is being filled. A `Packer` may add to `payloads` and `count` of a simple one by itself."""
+    """A block that is being filled. Its `Packer` counts the events, and appends those that fit to the lists itself."""
 
-    __slots__ = ("count", "index", "length", "lengths", "payloads", "rows", "shape", "subjects", "texts", "wide")
+    __slots__ = ("index", "length", "length_max", "lengths", "payloads", "rows", "shape", "step", "subjects", "texts")
 
-    def __init__(self, subject: str, shape: Shape | None) -> None:
-        self.count = 0
-        self.length = 0
-        self.lengths: list[int] | None = None
-        self.wide = False
+    def __init__(self, subject: str, length: int, shape: Shape | None) -> None:
+        self.length = length
+        """Of every payload, unless there are `lengths`."""
+        self.lengths: list[int] | None = None if length else []
+        self.length_max = -1 if length else 255
+        """Of a payload for which there is room in `lengths`."""
         self.subjects = {subject: encode_subject(subject)}
         self.index: list[str] | None = None
         self.shape: Final = shape
         self.rows: list[bytes] = []
-        self.texts: list[list[bytes]] = [[] for _ in range(shape.texts)] if shape else []
+        self.texts: list[bytes] = []
         self.payloads: list[bytes] = []
+        self.step = self._width
+        """Bytes that an event takes in `lengths` and `index`."""
+
+    @property
+    def _width(self) -> int:
+        return 0 if self.lengths is None else 1 if self.length_max < 256 else 2
 
     @property
     def simple_subject(self) -> str | None:
-        """The subject of a block without any column but this, else None."""
-        if self.lengths is None and self.index is None and self.shape is None:
-            return next(iter(self.subjects))
-        return None
+        """The subject of a block that has no column but this, else None."""
+        return next(iter(self.subjects)) if not self.step and self.shape is None else None
 
-    def has_only(self, subject: str) -> bool:
-        """Whether all events are of this subject and without attributes."""
-        return self.index is None and self.shape is None and subject in self.subjects
+    def takes_different(self, subject: str) -> bool:
+        """Whether an event of this subject needs nothing written but its length and its payload."""
+        return self.lengths is not None and self.index is None and self.shape is None and subject in self.subjects
 
-    def growth(self, subject: str, length: int) -> int:
-        """By how many bytes the columns grow if an event of this subject and length is put into this block."""
-        count, grown = self.count, 0
-        if self.lengths is not None:
-            grown = (2 if self.wide else 1) if self.wide or length < 256 else count + 2
-        elif length != self.length:
-            grown = (count + 1) * (1 if length < 256 and self.length < 256 else 2)
+    def fits(self, subject: str, length: int) -> bool:
+        """Whether the columns can take such an event as they are."""
+        return (length == self.length or length <= self.length_max) and subject in self.subjects
+
+    def beginning(self) -> int:
+        """The bytes of a new block for its first event, without what is the event's own."""
+        (subject,) = self.subjects.values()
+        return HEAD.size + len(subject) + self.step + (len(self.shape.head) if self.shape else 0)
+
+    def growth(self, count: int, subject: str, length: int) -> int:
+        """By how many bytes `widen` and then such an event, without its own, make the columns longer."""
+        width = self._width
+        if length != self.length and length > self.length_max:
+            width = 1 if max(length, self.length) < 256 else 2
+        grown = count * (width - self._width) + width
         if subject not in self.subjects:
             if len(self.subjects) == SUBJECTS_MAX:
                 return NEVER
@@ -83,55 +96,42 @@ class Block:
             grown += 1
         return grown
 
-    def put(self, subject: str, payload: bytes, row: bytes, texts: list[bytes]) -> None:
-        """Take an event; its row and texts are there if the block has a shape."""
-        length = len(payload)
-        if self.count == 0 and length:
-            self.length = length
-        if self.lengths is not None:
-            self.lengths.append(length)
-            self.wide = self.wide or length > 255
-        elif length != self.length or not length:
-            self.lengths = [*repeat(self.length, self.count), length]
-            self.wide = max(length, self.length) > 255
+    def widen(self, count: int, subject: str, length: int) -> None:
+        """Change the columns, which have `count` events, so that such an event fits."""
+        if length != self.length and length > self.length_max:
+            if self.lengths is None:
+                self.lengths = [self.length] * count
+            self.length_max = 255 if max(length, self.length) < 256 else 65_535
         if subject not in self.subjects:
             if self.index is None:
-                self.index = list(self.subjects) * self.count
+                self.index = list(self.subjects) * count
             self.subjects[subject] = encode_subject(subject)
-        if self.index is not None:
-            self.index.append(subject)
-        if self.shape is not None:
-            self.rows.append(row)
-            for column, text in zip(self.texts, texts, strict=True):
-                column.append(text)
-        self.payloads.append(payload)
-        self.count += 1
+        self.step = self._width + (self.index is not None)
 
-    def encode(self) -> bytes:
-        """The bytes of the block."""
+    def encode(self, count: int) -> bytes:
+        """The bytes of the block, which has `count` events."""
+        if not self.step and self.shape is None:
+            (subject,) = self.subjects.values()
+            return b"".join((HEAD.pack(0, count, self.length, len(subject)), subject, *self.payloads))
         form, size, columns = 0, self.length, []
         if self.lengths is not None:
-            form, size = (LONG if self.wide else SHORT), sum(self.lengths)
-            columns.append(Struct(f"!{self.count}H").pack(*self.lengths) if self.wide else bytes(self.lengths))
+            form, size = (SHORT if self.length_max < 256 else LONG), sum(self.lengths)
+            columns.append(bytes(self.lengths) if form == SHORT else Struct(f"!{count}H").pack(*self.lengths))
         if self.index is not None:
             form |= SUBJECTS
             numbers = {subject: i for i, subject in enumerate(self.subjects)}
             columns.append(bytes(map(numbers.__getitem__, self.index)))
         if self.shape is not None:
             form |= ATTRIBUTES
-            columns += [self.shape.head, *self.rows, *(text for column in self.texts for text in column)]
+            columns += [self.shape.head, *self.rows, *self.texts]
         if self.index is not None:
             columns.append(bytes([len(self.subjects) - 1, *map(len, self.subjects.values())]))
         columns += self.subjects.values()
-        head = HEAD.pack(form, self.count, size, sum(map(len, columns)))
+        head = HEAD.pack(form, count, size, sum(map(len, columns)))
         return b"".join((head, *columns, *self.payloads))
 
 
-def beginning(subject: str, length: int, shape: Shape | None) -> int:
-    """How many bytes a new block takes for its first event, without the event's payload, row and texts."""
-    return HEAD.size + len(encode_subject(subject)) + (not length) + (len(shape.head) if shape else 0)
-
-
+@lru_cache(maxsize=1024)
 def encode_subject(subject: str) -> bytes:
     """A subject in UTF-8; ValueError if it is empty or too long."""
     encoded = subject.encode()

@@ -10,6 +10,7 @@
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+from zlib import crc32
 
 from gossamer.core.messages import (
     Ack,
@@ -49,8 +50,10 @@ VERSION: Final = 1
 _HEADER = Struct("!BBBBIQ")
 _SEQNO = Struct("!Q")
 HEADER_BYTES: Final = _HEADER.size
-DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size
-REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES
+CHECKSUM_BYTES: Final = 4
+DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
+"""What a data datagram has besides its body."""
+REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
 _DATA, _REPAIR = 1, 2
 _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
@@ -98,12 +101,17 @@ def encode(header: Header, message: Message) -> bytes:
         return _encode_data(header.group, message.packet)
     if isinstance(message, Repair):
         head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
-        return head + bytes([PHASES.index(message.phase)]) + _encode_data(header.group, message.packet)
+        return checksummed(head + bytes([PHASES.index(message.phase)]) + _encode_data(header.group, message.packet))
     code, fields = _FIELDS[type(message)]
     out = bytearray(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source))
     for name, codec in fields:
         codec.put(out, getattr(message, name))
-    return bytes(out)
+    return checksummed(bytes(out))
+
+
+def checksummed(content: bytes) -> bytes:
+    """With its CRC-32 behind it."""
+    return content + crc32(content).to_bytes(CHECKSUM_BYTES, "big")
 
 
 def size(message: Message) -> int:
@@ -112,7 +120,7 @@ def size(message: Message) -> int:
         return DATA_BYTES + len(message.packet.body)
     if isinstance(message, Repair):
         return REPAIR_BYTES + len(message.packet.body)
-    total = HEADER_BYTES
+    total = HEADER_BYTES + CHECKSUM_BYTES
     for name, codec in _FIELDS[type(message)][1]:
         total += codec.size(getattr(message, name))
     return total
@@ -120,7 +128,7 @@ def size(message: Message) -> int:
 
 def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
     """The header and the message of a datagram; WireError, never any other error, if it is not one."""
-    data = memoryview(datagram)
+    data = _intact(memoryview(datagram))
     header, code = _decode_header(data)
     try:
         return header, _decode_message(header, code, data)
@@ -130,7 +138,15 @@ def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
 
 def _encode_data(group: int, packet: Packet) -> bytes:
     head = _HEADER.pack(MAGIC, VERSION, _DATA, 0, group, packet.sender)
-    return b"".join((head, _SEQNO.pack(packet.seqno), packet.body))
+    return checksummed(b"".join((head, _SEQNO.pack(packet.seqno), packet.body)))
+
+
+def _intact(data: memoryview) -> memoryview:
+    """The datagram without its checksum, which must be right."""
+    content = data[:-CHECKSUM_BYTES]
+    if len(data) < CHECKSUM_BYTES or crc32(content) != int.from_bytes(data[-CHECKSUM_BYTES:], "big"):
+        raise WireError("damaged: the checksum does not match")
+    return content
 
 
 def _decode_header(data: memoryview) -> tuple[Header, int]:
@@ -165,18 +181,19 @@ def _decode_message(header: Header, code: int, data: memoryview) -> Message:
 
 
 def _decode_packet(header: Header, data: memoryview) -> Packet:
-    if len(data) < DATA_BYTES:
+    body_at = HEADER_BYTES + _SEQNO.size
+    if len(data) < body_at:
         raise WireError("data without a sequence number")
     (seqno,) = _SEQNO.unpack_from(data, HEADER_BYTES)
     if seqno >= 1 << 63:
         raise WireError("sequence number beyond 63 bits")
-    return Packet(header.source, seqno, bytes(data[DATA_BYTES:]))
+    return Packet(header.source, seqno, bytes(data[body_at:]))
 
 
 def _decode_repair(header: Header, data: memoryview) -> Repair:
-    if len(data) < REPAIR_BYTES or data[HEADER_BYTES] >= len(PHASES):
+    if len(data) <= HEADER_BYTES or data[HEADER_BYTES] >= len(PHASES):
         raise WireError("repair is cut short or names no phase")
-    inner = data[HEADER_BYTES + 1 :]
+    inner = _intact(data[HEADER_BYTES + 1 :])
     origin, code = _decode_header(inner)
     if code != _DATA or origin.group != header.group:
         raise WireError("repair does not hold data of its group")

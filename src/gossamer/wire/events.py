@@ -6,15 +6,14 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, repeat
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error
 from typing import Final, NamedTuple
 
 from gossamer.core.packets import Packet
 from gossamer.wire import blocks
-from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes
+from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes, Shape
 from gossamer.wire.attributes import pack as pack_attributes
 from gossamer.wire.blocks import Block
 from gossamer.wire.codec import WireError
@@ -48,8 +47,8 @@ class Event(NamedTuple):
 class Packer:
     """Collects events until a packet is full.
 
-    When `add` says False, or `add_many` stops early, take the `body`, which begins the next packet, and go on. What does
-    not fit into an empty packer (its `count` is still 0) never will: publish it in `fragments`.
+    When `add` says False, or `add_many` stops early, take the `body`, which begins the next packet, and go on. What
+    does not fit into an empty packer (its `count` is still 0) never will: publish it in `fragments`.
     """
 
     __slots__ = ("_before", "_block", "_finished", "_length", "_limit", "_payloads", "_size", "_subject", "count")
@@ -59,12 +58,15 @@ class Packer:
         if not LIMIT_BYTES_MIN <= limit_bytes <= LIMIT_BYTES_MAX:
             raise ValueError(f"limit_bytes is {limit_bytes}, not {LIMIT_BYTES_MIN} to {LIMIT_BYTES_MAX}")
         self._limit: Final = limit_bytes
-        self._block: Block | None = None
         self._finished: list[bytes] = []
         self._size = BODY.size
         self._before = 0
         self.count = 0
-        self._set_short_path()
+        self._block: Block | None
+        self._payloads: list[bytes]
+        self._subject: str | None
+        self._length: int
+        self._enter_block(None)
 
     def __len__(self) -> int:
         """The length that the body has now; 0 without events."""
@@ -107,97 +109,115 @@ class Packer:
         return body
 
     def _add_other(self, subject: str, payload: bytes, attributes: Attributes | None) -> bool:
-        """Whatever needs more than its payload written: into this block or, if that is shorter, into a new one."""
-        payload = _as_bytes(payload)
-        length = len(payload)
-        shape, row, texts = pack_attributes(attributes) if attributes else (None, b"", [])
-        block, growth = self._settled_block(), blocks.NEVER
-        if block is not None and block.shape is shape:
-            growth = block.growth(subject, length)
-        if growth > blocks.HEAD.size:
-            new = blocks.beginning(subject, length, shape)
-            if new < growth:
-                block, growth = None, new
-        size = self._size + growth + length + len(row) + sum(map(len, texts))
-        if size > self._limit:
+        """Take an event that needs more written than its payload."""
+        block = self._block
+        if type(payload) is not bytes:
+            payload = _as_bytes(payload)
+        own = length = len(payload)
+        shape = None
+        if attributes:
+            shape, row, texts = pack_attributes(attributes, block.shape if block is not None else None)
+            own += len(row) + len(texts)
+        if block is None or block.shape is not shape or not block.fits(subject, length):
+            block = self._fitting_block(subject, length, shape, own)
+        if block is None or self._size + own + block.step > self._limit:
             return False
-        if block is None:
-            self._finish_block()
-            block = self._block = Block(subject, shape)
-        block.put(subject, payload, row, texts)
-        self._size = size
+        self._size += own + block.step
         self.count += 1
-        self._set_short_path()
+        block.payloads.append(payload)
+        if block.lengths is not None:
+            block.lengths.append(length)
+        if block.index is not None:
+            block.index.append(subject)
+        if shape is not None:
+            block.rows.append(row)
+            block.texts.append(texts)
+        return True
+
+    def _fitting_block(self, subject: str, length: int, shape: Shape | None, own: int) -> Block | None:
+        """The block made to fit, or a new one if that is shorter; None, and nothing changes, if there is no room."""
+        block, growth, count = self._block, blocks.NEVER, self.count - self._before
+        if block is not None and block.shape is shape:
+            growth = block.growth(count, subject, length)
+        if block is None or growth > blocks.HEAD.size:
+            new = Block(subject, length, shape)
+            if block is None or growth > new.beginning():
+                return new if self._begin_block(new, own) else None
+        if self._size + own + growth > self._limit:
+            return None
+        block.widen(count, subject, length)
+        self._size += growth - block.step
+        self._enter_block(block)
+        return block
+
+    def _begin_block(self, block: Block, own: int) -> bool:
+        """Go on with a new block, if there is room for it and a first event of `own` bytes."""
+        beginning = block.beginning()
+        if self._size + beginning + own > self._limit:
+            return False
+        self._finish_block()
+        self._size += beginning - block.step
+        self._enter_block(block)
         return True
 
     def _add_run(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
         """Take some events from `at` on; 0 only if the next one does not fit."""
-        if subject == self._subject and len(payloads[at]) == self._length:
-            return self._add_equal(payloads, at)
+        length = len(payloads[at])
+        if subject == self._subject and length == self._length:
+            return self._add_equal(payloads, at, length)
         block = self._block
-        if block is not None and block.lengths is not None and block.has_only(subject):
-            taken = self._add_different(block, payloads, at)
-            if taken:
-                return taken
-        elif len(payloads) - at >= _RUN_MIN and len(set(map(len, payloads[at : at + _RUN_MIN]))) == 1:
-            self._finish_block()
-        return int(self.add(subject, payloads[at]))
+        if block is not None and block.takes_different(subject):
+            return self._add_different(block, payloads, at) or int(self.add(subject, payloads[at]))
+        if not length or len(payloads) - at < _RUN_MIN or len(set(map(len, payloads[at : at + _RUN_MIN]))) > 1:
+            return int(self.add(subject, payloads[at]))
+        return self._add_equal(payloads, at, length, Block(subject, length, None))
 
-    def _add_equal(self, payloads: Sequence[bytes], at: int) -> int:
-        """As many as fit of those that are of the block's subject and length."""
-        length = self._length
-        run = payloads[at : at + (self._limit - self._size) // length]
-        if set(map(len, run)) - {length}:
+    def _add_equal(self, payloads: Sequence[bytes], at: int, length: int, new: Block | None = None) -> int:
+        """As many as fit of those that have this length, into the block, which is simple, or a new one."""
+        room = (self._limit - self._size - (0 if new is None else new.beginning())) // length
+        if room < 1:
+            return 0
+        run = payloads[at : at + room]
+        if len(set(map(len, run))) > 1:
             run = run[: next(i for i, payload in enumerate(run) if len(payload) != length)]
-        self._take_joined(run, length * len(run))
-        self._size += length * len(run)
+        joined = _join(run, length * len(run))
+        if new is not None:
+            self._begin_block(new, length)
+        self._payloads.append(joined)
+        self._size += len(joined)
+        self.count += len(run)
         return len(run)
 
     def _add_different(self, block: Block, payloads: Sequence[bytes], at: int) -> int:
         """As many as fit into a block that has a length for each; 0 also if its lengths are of too few bytes."""
         assert block.lengths is not None
-        block.count = self.count - self._before
-        width, room = (2 if block.wide else 1), self._limit - self._size
-        run = payloads[at : at + 2 * room // (len(payloads[at]) + width)]
+        width, room = block.step, self._limit - self._size
+        sample = list(map(len, payloads[at : at + _RUN_MIN]))
+        run = payloads[at : at + room * len(sample) // (sum(sample) + width * len(sample)) + _RUN_MIN]
         lengths = list(map(len, run))
-        if not block.wide and lengths and max(lengths) > 255:
-            lengths = lengths[: next(i for i, length in enumerate(lengths) if length > 255)]
-        ends = list(accumulate(length + width for length in lengths))
+        if max(lengths) > block.length_max:
+            lengths = lengths[: next(i for i, length in enumerate(lengths) if length > block.length_max)]
+        ends = list(accumulate(map(width.__add__, lengths)))
         fitting = bisect_right(ends, room)
         if fitting:
-            self._take_joined(run[:fitting], ends[fitting - 1] - fitting * width)
+            self._payloads.append(_join(run[:fitting], ends[fitting - 1] - fitting * width))
             block.lengths += lengths[:fitting]
             self._size += ends[fitting - 1]
+            self.count += fitting
         return fitting
 
-    def _take_joined(self, run: Sequence[bytes], length: int) -> None:
-        """Take many payloads at once; TypeError, and nothing is taken, if one of them is not bytes."""
-        joined = b"".join(run)
-        if len(joined) != length:
-            raise TypeError("a payload is not bytes")
-        self._payloads.append(joined)
-        self.count += len(run)
-
-    def _settled_block(self) -> Block | None:
-        """The block, told of the events that took the short path."""
-        if self._block is not None:
-            self._block.count = self.count - self._before
-        return self._block
-
     def _finish_block(self) -> None:
-        block = self._settled_block()
-        if block is not None:
-            self._finished.append(block.encode())
+        if self._block is not None:
+            self._finished.append(self._block.encode(self.count - self._before))
             self._before = self.count
-            self._block = None
-            self._set_short_path()
+            self._enter_block(None)
 
-    def _set_short_path(self) -> None:
-        """Note for which subject and length an event needs nothing written but its payload."""
-        block = self._block
+    def _enter_block(self, block: Block | None) -> None:
+        """Go on with this block, and note for which subject and length an event takes the short path of `add`."""
+        self._block = block
+        self._payloads = block.payloads if block is not None else []
         self._subject = block.simple_subject if block is not None else None
         self._length = block.length if block is not None and self._subject is not None else -1
-        self._payloads = block.payloads if block is not None else []
 
 
 def unpack(packet: Packet) -> list[Event]:
@@ -213,19 +233,17 @@ def unpack(packet: Packet) -> list[Event]:
             start = at + blocks.HEAD.size
             middle = start + width
             at = middle + blocks.payload_bytes(form, count, size, width, len(body) - middle)
-            columns: Iterable[tuple[object, ...]]
+            columns: blocks.Columns
             if form:
-                columns = zip(
-                    *blocks.unpack_columns(body[start:middle], body[middle:at], form, count, size),
-                    *(sender, seqno, time),
-                )
+                columns = blocks.unpack_columns(body[start:middle], body[middle:at], form, count, size)
             else:
                 subject = repeat(blocks.decode_subject(body[start:middle]))
-                columns = zip(subject, blocks.split(body, middle, count, size), none, sender, seqno, time)
+                columns = subject, blocks.split(body, middle, count, size), none
+            rows = zip(*columns, sender, seqno, time)  # noqa: B905 - most of them repeat for ever
             # Event(...) and Event._make run Python code for each event: this does not, and is twice as fast.
-            events += map(new, event, columns)
-    except (ValueError, StructError) as error:
-        raise WireError(str(error)) from None
+            events += map(new, event, rows)
+    except (ValueError, error) as reason:
+        raise WireError(str(reason)) from None
     return events
 
 
@@ -242,8 +260,8 @@ def count_events(body: bytes) -> int:
             at += blocks.HEAD.size + width
             at += blocks.payload_bytes(form, count, size, width, len(body) - at)
             total += count
-    except (ValueError, StructError) as error:
-        raise WireError(str(error)) from None
+    except (ValueError, error) as reason:
+        raise WireError(str(reason)) from None
     return total
 
 
@@ -258,6 +276,13 @@ def _time(body: bytes) -> float:
         raise WireError("a fragment: give it to a Reassembler" if kind == FRAGMENT else f"unknown kind of body {kind}")
     seconds: float = time_ns / 1e9
     return seconds
+
+
+def _join(run: Sequence[bytes], length: int) -> bytes:
+    joined = b"".join(run)
+    if len(joined) != length:
+        raise TypeError("a payload is not bytes")
+    return joined
 
 
 def _as_bytes(payload: object) -> bytes:

@@ -41,14 +41,10 @@ def _read(path: str) -> str:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(CHARACTERS_MAX + 1)
     except UnicodeError as error:
-        raise TopologyError(
-            f"{path}: not a text file in UTF-8 ({error}); allowed are lines {LINE}"
-        ) from error
+        raise TopologyError(f"{path}: not a text file in UTF-8 ({error}); allowed are lines {LINE}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise TopologyError(
-            f"{path}: cannot be read ({reason}); give a readable file of lines {LINE}"
-        ) from error
+        raise TopologyError(f"{path}: cannot be read ({reason}); give a readable file of lines {LINE}") from error
     if len(text) > CHARACTERS_MAX:
         raise TopologyError(f"{path}: too long; allowed are {CHARACTERS_MAX} characters, {LINKS_MAX} links")
     return text
@@ -75,9 +71,7 @@ class _Reader:
 
     def _members(self, number: int, text: str) -> None:
         if self.members is not None:
-            raise self._error(
-                number, f"members again: line {self.members_line} gives them; one line is allowed"
-            )
+            raise self._error(number, f"members again: line {self.members_line} gives them; one line is allowed")
         self.members = [name.strip() for name in text.split(",")]
         self.members_line = number
 
@@ -143,14 +137,10 @@ class _Reader:
     def _named(self, members: list[str]) -> tuple[int, ...]:
         for name in members:
             if name not in self.nodes:
-                raise self._error(
-                    self.members_line, f"member {name!r} is on no link: allowed are names of nodes"
-                )
+                raise self._error(self.members_line, f"member {name!r} is on no link: allowed are names of nodes")
         nodes = tuple(dict.fromkeys(self.nodes[name] for name in members))
         if len(nodes) < len(members):
-            raise self._error(
-                self.members_line, "a node twice among the members: allowed is one member per node"
-            )
+            raise self._error(self.members_line, "a node twice among the members: allowed is one member per node")
         if len(nodes) < 2:
             raise self._error(self.members_line, f"{len(nodes)} member: allowed are 2 or more")
         return nodes

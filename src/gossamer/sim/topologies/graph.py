@@ -76,9 +76,7 @@ def check_members(members: int) -> None:
 
 def check_size(kind: str, links: int) -> None:
     if links > LINKS_MAX:
-        raise TopologyError(
-            f"this {kind} has {links} links: allowed are at most {LINKS_MAX}; use fewer members"
-        )
+        raise TopologyError(f"this {kind} has {links} links: allowed are at most {LINKS_MAX}; use fewer members")
 
 
 def check_link(latency: float, bandwidth: float, loss: float) -> None:
@@ -101,6 +99,4 @@ def loss_fault(loss: float) -> str:
 
 
 def bandwidth_fault(bandwidth: float) -> str:
-    return (
-        "" if math.isfinite(bandwidth) and bandwidth >= 0 else "allowed are bits/s >= 0, where 0 is unlimited"
-    )
+    return "" if math.isfinite(bandwidth) and bandwidth >= 0 else "allowed are bits/s >= 0, where 0 is unlimited"

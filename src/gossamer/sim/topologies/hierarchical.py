@@ -95,9 +95,7 @@ def _shares(total: int, parts: int, rng: Random) -> list[int]:
     return shares
 
 
-def tiers(
-    members: int, nodes: int | None, latency: float, bandwidth: float, loss: float, rng: Random
-) -> Topology:
+def tiers(members: int, nodes: int | None, latency: float, bandwidth: float, loss: float, rng: Random) -> Topology:
     """A WAN, MANs that hang on its nodes, and LAN nodes at the fringe: these, of degree 1, are the members.
 
     `nodes` is by default 30 for every 18 members, as in 000 §7.1. A third of the inner nodes are the
@@ -109,9 +107,7 @@ def tiers(
     if nodes is None:
         nodes = max(members + 1, round(members * 30 / 18))
     if not members < nodes <= LINKS_MAX:
-        raise TopologyError(
-            f"nodes is {nodes}: allowed are {members + 1} (the members and one more) to {LINKS_MAX}"
-        )
+        raise TopologyError(f"nodes is {nodes}: allowed are {members + 1} (the members and one more) to {LINKS_MAX}")
     inner = nodes - members
     wan = min(members, max(1, inner // 3))
     draft = _Draft(latency, bandwidth, loss, rng)

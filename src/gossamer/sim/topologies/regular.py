@@ -59,9 +59,7 @@ def tree(
     links: list[Link] = []
     first = 0  # of the upper level
     for upper, lower in pairwise(sizes):
-        links.extend(
-            Link(first + j // branching, first + upper + j, latency, loss, bandwidth) for j in range(lower)
-        )
+        links.extend(Link(first + j // branching, first + upper + j, latency, loss, bandwidth) for j in range(lower))
         first += upper
     return Topology(sum(sizes), tuple(links), (0, *range(first, first + leaves)))
 

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from gossamer.sim.topologies.graph import Topology
 
 
-def routes(
-    topology: Topology, source_node: int, down: frozenset[int] = frozenset()
-) -> tuple[list[int], list[int]]:
+def routes(topology: Topology, source_node: int, down: frozenset[int] = frozenset()) -> tuple[list[int], list[int]]:
     """The shortest-path tree from a node over the links whose index is not in `down`.
 
     Returns, for every node, its parent in the tree and the index of the link to it; both are -1 for

@@ -1,0 +1,20 @@
+"""Who hears what: subjects and their wildcards, content filters over attributes, and the table of subscriptions.
+
+Patterns and filters are compiled once, when a subscription is made; an event then costs a lookup and a few calls.
+"""
+
+from gossamer.pubsub.predicates import Filter
+from gossamer.pubsub.subjects import SubjectError, check_pattern, check_subject, compile_pattern
+from gossamer.pubsub.table import Subscriptions
+from gossamer.pubsub.where import FilterError, compile_where
+
+__all__ = [
+    "Filter",
+    "FilterError",
+    "SubjectError",
+    "Subscriptions",
+    "check_pattern",
+    "check_subject",
+    "compile_pattern",
+    "compile_where",
+]

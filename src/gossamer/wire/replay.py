@@ -1,0 +1,46 @@
+"""Which counters of one sealer were seen: a window of bits that slides up with the highest (after RFC 6479).
+
+The bits are a ring of bytes; moving up clears whole bytes, so that the usual step, one counter further, costs next to
+nothing, and the memory never changes. What lies below the window was perhaps not seen, but is refused all the same.
+"""
+
+from typing import Final, Literal
+
+Refusal = Literal["replayed", "too old"]
+
+
+class ReplayWindow:
+    """The counters seen by one receiver of one sealer."""
+
+    __slots__ = ("_bits", "_bytes", "_top")
+
+    def __init__(self, size: int) -> None:
+        """`size`: counters, a power of two of at least 64; up to 7 of them less are remembered."""
+        if size < 64 or size & (size - 1):
+            raise ValueError(f"a window of {size} counters: it must be a power of two, and at least 64")
+        self._bytes: Final = size >> 3
+        self._bits: Final = bytearray(self._bytes)
+        self._top = -1
+
+    def refuses(self, counter: int) -> Refusal | None:
+        """Why a datagram with this counter must not be taken, or None. Nothing changes: it may yet be a forgery."""
+        at = counter >> 3
+        if at > self._top:
+            return None
+        if at <= self._top - self._bytes:
+            return "too old"
+        return "replayed" if self._bits[at & self._bytes - 1] >> (counter & 7) & 1 else None
+
+    def mark(self, counter: int) -> None:
+        """Remember a counter that was not refused, now that its datagram is authentic."""
+        at = counter >> 3
+        if at > self._top:
+            self._clear(self._top + 1, min(at - self._top, self._bytes))
+            self._top = at
+        self._bits[at & self._bytes - 1] |= 1 << (counter & 7)
+
+    def _clear(self, first: int, count: int) -> None:
+        first &= self._bytes - 1
+        upper = min(count, self._bytes - first)
+        self._bits[first : first + upper] = bytes(upper)
+        self._bits[: count - upper] = bytes(count - upper)

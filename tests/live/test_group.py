@@ -1,0 +1,146 @@
+"""Real sockets on loopback: members meet, events arrive once and in order, bad lines are repaired, leaving is clean."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from itertools import count
+from random import Random
+
+import pytest
+
+import gossamer
+from gossamer.core.settings import SettingError
+from gossamer.live.group import Group
+from gossamer.live.impair import ImpairedTransport, Impairments
+from gossamer.live.transport import Endpoint, TransportError, UdpTransport
+
+_ports = count(17_700)
+PATIENCE_S = 60.0
+
+
+def settings(**changes) -> gossamer.Settings:
+    """A group of its own for each test."""
+    return gossamer.Settings(address=f"239.192.77.7:{next(_ports)}", **changes)
+
+
+def run(story) -> None:
+    asyncio.run(asyncio.wait_for(story, PATIENCE_S))
+
+
+def impaired(seed: int, **chances: float) -> type[UdpTransport]:
+    class Bad(ImpairedTransport):
+        def __init__(self, endpoint: Endpoint) -> None:
+            super().__init__(endpoint)
+            self.impair(Impairments(**chances), Random(seed))
+
+    return Bad
+
+
+async def collect(subscription, wanted: int) -> list:
+    items: list = []
+    async for batch in subscription.batches():
+        items += batch
+        if len(items) >= wanted:
+            return items
+    return items
+
+
+def test_an_event_reaches_every_member_and_the_publisher_itself():
+    async def story():
+        shared = settings()
+        async with gossamer.join("g", shared) as a, gossamer.join("g", shared) as b:
+            subscriptions = [group.subscribe("quotes.nyse.*", where="price > 100") for group in (a, b)]
+            a.publish("quotes.nyse.ibm", b"99", price=99.0)
+            a.publish("quotes.nasdaq.x", b"no", price=500.0)
+            a.publish("quotes.nyse.ibm", b"101.5", price=101.5)
+            for subscription in subscriptions:
+                event = await anext(subscription)
+                assert (event.subject, event.payload, event.attributes) == (
+                    "quotes.nyse.ibm",
+                    b"101.5",
+                    {"price": 101.5},
+                )
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "chances", [{}, {"loss": 0.05}, {"loss": 0.2, "duplicate": 0.1, "reorder": 0.3}, {"corrupt": 0.05}]
+)
+def test_everything_arrives_once_and_in_order_or_is_reported(chances):
+    async def story():
+        shared = settings()
+        async with AsyncExitStack() as stack:
+            groups = [
+                await stack.enter_async_context(Group("g", shared, impaired(seed, **chances))) for seed in range(3)
+            ]
+            subscriptions = [group.subscribe(">") for group in groups]
+            for n in range(3000):
+                groups[0].publish("n", b"%d" % n)
+                if n % 10 == 0:
+                    await asyncio.sleep(0)  # many small packets instead of few large ones
+            for subscription in subscriptions:
+                items = await collect(subscription, 3000)
+                assert [item.payload for item in items] == [b"%d" % n for n in range(3000)]
+
+    run(story())
+
+
+def test_members_come_and_go():
+    async def story():
+        shared = settings()
+        async with gossamer.join("g", shared) as a:
+            async with gossamer.join("g", shared) as b:
+                assert len(a.members()) == len(b.members()) == 2
+            assert len(a.members()) == 1
+
+    run(story())
+
+
+def test_groups_of_different_names_do_not_hear_each_other():
+    async def story():
+        shared = settings()
+        async with gossamer.join("one", shared) as a, gossamer.join("two", shared) as b:
+            heard = b.subscribe(">")
+            a.publish("x", b"1")
+            b.publish("x", b"2")
+            assert (await anext(heard)).payload == b"2"
+            assert len(a.members()) == 1
+
+    run(story())
+
+
+def test_garbage_is_dropped_and_counted_and_traffic_flows():
+    async def story():
+        shared = settings()
+        async with gossamer.join("g", shared) as a, gossamer.join("g", shared) as b:
+            heard = b.subscribe(">")
+            hostile = UdpTransport(Endpoint.parse(shared.address, shared.interface))
+            rng = Random(1)
+            for n in range(200):
+                hostile.send_to_group([rng.randbytes(rng.randrange(1, 2000))])
+                a.publish("x", b"%d" % n)
+                await asyncio.sleep(0)
+            assert [e.payload for e in await collect(heard, 200)] == [b"%d" % n for n in range(200)]
+            assert b.stats()["dropped: malformed"] == 200
+            hostile.close()
+
+    run(story())
+
+
+def test_beyond_loopback_there_is_no_traffic_without_a_key():
+    async def story(changes):
+        async with gossamer.join("g", settings(**changes)):
+            pass
+
+    with pytest.raises(SettingError, match=r"only 127\.0\.0\.1 is allowed"):
+        run(story({"interface": "192.0.2.2"}))
+    with pytest.raises(SettingError, match="not there yet"):
+        run(story({"key": "secret"}))
+
+
+@pytest.mark.parametrize("address", ["239.1.1.1", "10.0.0.1:7700", "239.1.1.1:99999", "group:7700"])
+def test_an_address_that_is_no_multicast_address_is_refused(address):
+    with pytest.raises(TransportError, match="must"):
+        Endpoint.parse(address, "127.0.0.1")

@@ -1,0 +1,558 @@
+"""Sealed datagrams open for who has the key, once, and for nobody else; a key changes without losing one."""
+
+import subprocess
+import sys
+import tracemalloc
+from contextlib import suppress
+from random import Random
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.core.messages import Ack, Data, Heartbeat, Repair
+from gossamer.core.packets import Packet
+from gossamer.wire import Header, WireError, decode, encode
+from gossamer.wire.replay import ReplayWindow
+from gossamer.wire.sealing import (
+    SEAL_BYTES,
+    KeyRing,
+    Opener,
+    Sealer,
+    SealError,
+    is_repair,
+    key_id,
+    new_key,
+    parse_key,
+    repair_of,
+)
+
+OLD, NEW, OTHER = (Random(n).randbytes(32) for n in (1, 2, 3))
+INCARNATION = Random(4).randbytes(16)
+DATAGRAM = encode(Header(7, 1), Data(Packet(1, 5, b"forty-two")))
+
+
+def pair(window=65_536, **settings):
+    """A sealer, and the opener of somebody else with the same key."""
+    return Sealer(KeyRing([OLD]), INCARNATION), Opener(KeyRing([OLD]), window=window, **settings)
+
+
+def refusal(opener, datagram, **options):
+    """Why it is refused."""
+    with pytest.raises(SealError) as caught:
+        opener.open(datagram, **options)
+    return caught.value.reason
+
+
+# Sealing and opening
+
+
+@given(st.binary(max_size=200))
+def test_a_sealed_datagram_comes_back(body):
+    sealer, opener = pair()
+    datagram = encode(Header(7, 1), Data(Packet(1, 5, body)))
+
+    sealed = sealer.seal(datagram)
+
+    assert opener.open(sealed) == datagram
+    assert len(sealed) == len(datagram) + SEAL_BYTES
+    assert SEAL_BYTES <= 44
+
+
+@pytest.mark.parametrize("length", [0, 1, 4000, 4100, 65_000])
+def test_every_length_comes_back(length):
+    sealer, opener = pair()
+    datagram = DATAGRAM[:16] + bytes(length)
+
+    assert opener.open(sealer.seal(datagram)) == datagram
+    assert opener.open(bytearray(sealer.seal(datagram))) == datagram
+
+
+def test_many_are_sealed_and_opened_at_once_each_in_its_place():
+    sealer, opener = pair()
+    datagrams = [encode(Header(7, 1), Heartbeat(n)) for n in range(50)]
+
+    sealed = sealer.seal_many(datagrams)
+    sealed[3] = sealed[2]
+
+    assert opener.open_many(sealed) == [*datagrams[:3], None, *datagrams[4:]]
+    assert opener.refused == {"replayed": 1}
+
+
+def test_nothing_of_the_message_can_be_read():
+    sealer, _ = pair()
+
+    assert b"forty-two" not in sealer.seal(DATAGRAM)
+
+
+def test_the_same_datagram_is_never_sealed_to_the_same_bytes():
+    sealer, _ = pair()
+
+    assert len(set(sealer.seal_many([DATAGRAM] * 100))) == 100
+
+
+def test_an_unsealed_member_does_not_take_it_for_a_datagram():
+    sealer, _ = pair()
+    with pytest.raises(WireError):
+        decode(sealer.seal(DATAGRAM))
+
+
+def test_the_bytes_are_what_the_page_says():
+    """Opened by hand with the library's own HKDF and AES-GCM."""
+    counter = (5 << 32) + 9
+    sealed = Sealer(KeyRing([OLD]), INCARNATION, counter=counter).seal(DATAGRAM)
+    info = b"gossamer traffic key 1" + INCARNATION + (5).to_bytes(4, "big")
+
+    key = HKDF(SHA256(), 32, b"gossamer sealing 1", info).derive(OLD)
+
+    assert sealed[:44] == b"S" + DATAGRAM[1:16] + key_id(OLD).to_bytes(4, "big") + INCARNATION + counter.to_bytes(
+        8, "big"
+    )
+    assert AESGCM(key).decrypt(counter.to_bytes(12, "big"), sealed[44:], sealed[:44]) == DATAGRAM[16:]
+
+
+def test_wire_does_not_need_cryptography():
+    code = "import sys, gossamer.wire, gossamer.wire.events, gossamer.wire.fragments, gossamer.wire.keys as k; "
+    code += "assert not any(name.startswith('cryptography') for name in sys.modules)"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What is refused
+
+
+def test_every_flipped_bit_is_refused_and_the_original_is_not():
+    sealer, opener = pair()
+    sealed = sealer.seal(DATAGRAM)
+
+    for bit in range(8 * len(sealed)):
+        forged = bytearray(sealed)
+        forged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(SealError):
+            opener.open(bytes(forged))
+
+    assert opener.incarnations == 0
+    assert opener.open(sealed) == DATAGRAM
+
+
+def test_every_flipped_bit_is_refused_from_a_sealer_that_is_known_too():
+    sealer, opener = pair()
+    opener.open(sealer.seal(DATAGRAM))
+    sealed = sealer.seal(DATAGRAM)
+
+    for bit in range(8 * len(sealed)):
+        forged = bytearray(sealed)
+        forged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(SealError):
+            opener.open(bytes(forged))
+
+    assert opener.open(sealed) == DATAGRAM
+
+
+@pytest.mark.parametrize("at", range(16))
+def test_the_header_cannot_be_changed(at):
+    sealer, opener = pair()
+    sealed = bytearray(sealer.seal(DATAGRAM))
+    sealed[at] ^= 0x04
+
+    reason = refusal(opener, bytes(sealed))
+
+    assert reason == {0: "unsealed", 1: "version"}.get(at, "forged")
+
+
+def test_every_shorter_and_a_longer_one_is_refused():
+    sealer, opener = pair()
+    sealed = sealer.seal(DATAGRAM)
+
+    for length in range(len(sealed)):
+        with pytest.raises(SealError):
+            opener.open(sealed[:length])
+    assert refusal(opener, sealed[:59]) == "short"
+    assert refusal(opener, sealed + b"\x00") == "forged"
+
+
+def test_who_has_another_key_opens_nothing():
+    sealer, _ = pair()
+    opener = Opener(KeyRing([OTHER]))
+
+    assert refusal(opener, sealer.seal(DATAGRAM)) == "unknown key"
+    assert opener.refused == {"unknown key": 1}
+
+
+def test_another_key_under_the_same_id_opens_nothing():
+    sealer = Sealer(KeyRing([OTHER]), INCARNATION)
+    _, opener = pair()
+    sealed = sealer.seal(DATAGRAM)
+
+    assert refusal(opener, sealed[:16] + key_id(OLD).to_bytes(4, "big") + sealed[20:]) == "forged"
+
+
+def test_an_unsealed_datagram_is_refused():
+    _, opener = pair()
+
+    assert refusal(opener, DATAGRAM) == "unsealed"
+
+
+@given(st.binary(max_size=100), st.booleans())
+def test_any_bytes_open_or_raise_wire_error(data, check):
+    _, opener = pair()
+    for datagram in (data, b"S\x01" + data, b"S\x01" + bytes(14) + key_id(OLD).to_bytes(4, "big") + data):
+        with suppress(WireError):
+            opener.open(datagram, check)
+        with suppress(WireError):
+            opener.open_repair(datagram)
+
+
+def test_only_datagrams_are_sealed():
+    sealer, _ = pair()
+    for no_datagram in (b"", b"G", DATAGRAM[:15], sealer.seal(DATAGRAM)):
+        with pytest.raises(SealError):
+            sealer.seal(no_datagram)
+
+
+# Replays
+
+
+def test_a_replay_is_refused():
+    sealer, opener = pair()
+    sealed = sealer.seal(DATAGRAM)
+    opener.open(sealed)
+
+    assert refusal(opener, sealed) == "replayed"
+
+
+def test_all_kinds_of_datagrams_share_one_counter():
+    sealer, opener = pair()
+    kinds = [DATAGRAM, encode(Header(7, 1), Ack({})), encode(Header(7, 1), Heartbeat(3))]
+
+    sealed = sealer.seal_many(kinds)
+
+    assert [s[36:44] for s in sealed] == [n.to_bytes(8, "big") for n in range(3)]
+    assert opener.open_many(sealed) == kinds
+
+
+def test_any_order_within_the_window_loses_nothing_and_takes_nothing_twice():
+    sealer, opener = pair(window=1024)
+    sealed = sealer.seal_many([DATAGRAM] * 1000)
+    Random(1).shuffle(sealed)
+
+    assert opener.open_many(sealed) == [DATAGRAM] * 1000
+    assert opener.open_many(sealed) == [None] * 1000
+    assert opener.refused == {"replayed": 1000}
+
+
+def test_what_is_older_than_the_window_is_refused_though_never_seen():
+    sealer, opener = pair(window=64)
+    sealed = sealer.seal_many([DATAGRAM] * 200)
+    opener.open(sealed[199])
+
+    assert refusal(opener, sealed[100]) == "too old"
+    assert opener.open(sealed[150]) == DATAGRAM
+
+
+def test_a_forgery_does_not_move_the_window():
+    sealer, opener = pair(window=64)
+    first, second = sealer.seal(DATAGRAM), sealer.seal(DATAGRAM)
+    opener.open(second)
+
+    assert refusal(opener, second[:36] + b"\x00\x00\x00\x00\xff\xff\xff\xff" + second[44:]) == "forged"
+    assert opener.open(first) == DATAGRAM
+
+
+@pytest.mark.parametrize("base", [0, 5, 2**32 - 100, 2**63])
+@pytest.mark.parametrize("reach", [1, 3, 40, 200])
+def test_the_window_is_a_set_of_counters(base, reach):
+    window, seen, highest, random = ReplayWindow(64), set(), base, Random(reach)
+    for _ in range(5000):
+        counter = max(0, highest + random.randint(-90, reach))
+        expected = "replayed" if counter in seen else None
+        if seen and counter >> 3 <= (highest >> 3) - 8:
+            expected = "too old"
+
+        assert window.refuses(counter) == expected
+
+        if expected is None:
+            window.mark(counter)
+            seen.add(counter)
+            highest = max(seen) if len(seen) == 1 else max(highest, counter)
+
+
+@pytest.mark.parametrize("size", [0, 63, 100, -64])
+def test_a_window_is_a_power_of_two(size):
+    with pytest.raises(ValueError, match="power of two"):
+        Opener(KeyRing([OLD]), window=size)
+
+
+# Counters
+
+
+def test_the_counter_never_wraps():
+    sealer = Sealer(KeyRing([OLD]), INCARNATION, counter=2**64 - 3)
+    opener = Opener(KeyRing([OLD]))
+    assert opener.open_many([sealer.seal(DATAGRAM), sealer.seal(DATAGRAM)]) == [DATAGRAM] * 2
+
+    for _ in range(3):
+        with pytest.raises(SealError, match="begin a new one"):
+            sealer.seal(DATAGRAM)
+
+
+def test_the_traffic_key_changes_with_the_upper_half_of_the_counter():
+    sealer = Sealer(KeyRing([OLD]), INCARNATION, counter=2**32 - 5)
+    opener = Opener(KeyRing([OLD]))
+    sealed = sealer.seal_many([DATAGRAM] * 10)
+    sealed.reverse()
+
+    assert opener.open_many(sealed) == [DATAGRAM] * 10
+    assert opener.open_many(sealed) == [None] * 10
+
+
+def test_two_incarnations_never_share_a_key():
+    a, b = Sealer(KeyRing([OLD]), INCARNATION), Sealer(KeyRing([OLD]), bytes(16))
+    mine, other = a.seal(DATAGRAM), b.seal(DATAGRAM)
+
+    assert mine[44:] != other[44:]
+    assert refusal(Opener(KeyRing([OLD])), mine[:20] + other[20:36] + mine[36:]) == "forged"
+
+
+# Keys
+
+
+def test_a_key_changes_without_losing_a_packet():
+    """Three members, each change reaching them at different times, everybody sending at every moment."""
+    rings = [KeyRing([OLD]) for _ in range(3)]
+    sealers = [Sealer(ring, bytes([n]) * 16) for n, ring in enumerate(rings)]
+    openers = [Opener(ring) for ring in rings]
+    late = []
+
+    def everybody_hears_everybody():
+        sealed = [sealer.seal(DATAGRAM) for sealer in sealers]
+        late.append(sealers[0].seal(DATAGRAM))
+        for opener in openers:
+            assert opener.open_many(sealed) == [DATAGRAM] * 3
+
+    for change in (
+        lambda ring: ring.install(NEW),
+        lambda ring: ring.use(key_id(NEW)),
+    ):
+        for ring in rings:
+            everybody_hears_everybody()
+            change(ring)
+    everybody_hears_everybody()
+    assert openers[1].open_many(late) == [DATAGRAM] * len(late)
+    for ring in rings:
+        ring.remove(key_id(OLD))
+        everybody_hears_everybody()
+
+    assert [refusal(openers[2], sealed) for sealed in late[:3]] == ["unknown key"] * 3
+
+
+def test_a_replay_is_refused_under_whatever_key():
+    ring = KeyRing([OLD, NEW])
+    sealer, opener = Sealer(ring, INCARNATION), Opener(ring)
+    sealed = [sealer.seal(DATAGRAM)]
+    ring.use(key_id(NEW))
+    sealed.append(sealer.seal(DATAGRAM))
+    ring.use(key_id(OLD))
+    sealed.append(sealer.seal(DATAGRAM))
+
+    assert opener.open_many(sealed) == [DATAGRAM] * 3
+    assert opener.open_many(sealed) == [None] * 3
+    assert opener.incarnations == 1
+
+
+def test_a_removed_key_opens_nothing_even_of_a_sealer_that_is_known():
+    sealer = Sealer(KeyRing([OLD]), INCARNATION)
+    ring = KeyRing([NEW, OLD])
+    opener = Opener(ring)
+    opener.open(sealer.seal(DATAGRAM))
+
+    ring.remove(key_id(OLD))
+
+    assert refusal(opener, sealer.seal(DATAGRAM)) == "unknown key"
+
+
+def test_a_ring_refuses_what_makes_no_sense():
+    ring = KeyRing([OLD])
+    with pytest.raises(ValueError, match="is in use"):
+        ring.remove(key_id(OLD))
+    with pytest.raises(ValueError, match="not installed"):
+        ring.use(key_id(NEW))
+    with pytest.raises(ValueError, match="32 bytes"):
+        ring.install(b"short")
+    with pytest.raises(ValueError, match="not random"):
+        ring.install(bytes(32))
+    with pytest.raises(ValueError, match="install a key first"):
+        Sealer(KeyRing(), INCARNATION).seal(DATAGRAM)
+    for n in range(15):
+        ring.install(Random(n + 100).randbytes(32))
+    with pytest.raises(ValueError, match="remove one first"):
+        ring.install(NEW)
+    assert ring.install(OLD) == ring.using == key_id(OLD)
+
+
+def test_a_ring_does_not_show_its_keys():
+    ring = KeyRing([OLD])
+
+    assert repr(ring) == f"KeyRing({key_id(OLD):08x})"
+    assert not any(OLD in value for value in vars(ring)["_secrets"].values())
+
+
+@given(st.binary(min_size=32, max_size=32).filter(lambda key: len(set(key)) >= 8))
+def test_a_key_comes_back_from_its_text(key):
+    text = new_key(key)
+
+    assert parse_key(text) == parse_key(f"  {text}\n") == parse_key(key.hex()) == parse_key(text.rstrip("=")) == key
+    assert parse_key(text.replace("+", "-").replace("/", "_")) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty: make one"),
+        (" \n", "empty"),
+        ("hello world!", "neither base64 nor hexadecimal"),
+        ("zz" * 32, "neither base64 nor hexadecimal"),
+        ("c2hvcnQ=", "32 bytes, this has 5"),
+        ("00" * 32, "not random"),
+        ("schlüssel", "neither"),
+    ],
+)
+def test_a_bad_key_is_refused_with_a_reason_that_does_not_show_it(text, says):
+    with pytest.raises(ValueError, match=says) as caught:
+        parse_key(text)
+    assert not text.strip() or text.strip() not in str(caught.value)
+
+
+def test_an_incarnation_has_16_bytes():
+    with pytest.raises(ValueError, match="16 bytes"):
+        Sealer(KeyRing([OLD]), b"short")
+
+
+# State
+
+
+def test_a_flood_of_forged_sources_takes_no_memory():
+    sealer, opener = pair()
+    honest, random = sealer.seal(DATAGRAM), Random(1)
+    opener.open(honest)
+    tracemalloc.start()
+    for _ in range(5000):
+        forged = honest[:8] + random.randbytes(8) + honest[16:20] + random.randbytes(40)
+        assert opener.open_many([forged]) == [None]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 50_000
+    assert opener.incarnations == 1
+    assert opener.refused == {"forged": 5000}
+    assert opener.knows(honest)
+    assert not opener.knows(forged)
+
+
+def test_of_too_many_incarnations_the_most_silent_is_forgotten():
+    ring = KeyRing([OLD])
+    opener = Opener(ring, window=64, incarnations_max=10)
+    busy, idle = Sealer(ring, bytes(16)), Sealer(ring, b"i" * 16)
+    old = idle.seal(DATAGRAM)
+    opener.open(old)
+
+    for n in range(30):
+        opener.open(busy.seal(DATAGRAM))
+        opener.open(Sealer(ring, bytes([n + 1]) * 16).seal(DATAGRAM))
+
+    assert opener.incarnations == 10
+    assert opener.forgotten == 32 - 10
+    assert opener.knows(busy.seal(DATAGRAM))
+    assert opener.open(old) == DATAGRAM  # what is forgotten can be replayed, once
+    assert refusal(opener, old) == "replayed"
+
+
+# Repairs
+
+
+def sealed_repair(repairer, origin):
+    """A peer passes on what the origin sealed."""
+    return repairer.seal(repair_of(Header(7, 2), "peer", origin))
+
+
+def test_a_repair_carries_the_origins_sealed_datagram_verbatim():
+    ring = KeyRing([OLD])
+    origin, repairer, opener = Sealer(ring, INCARNATION), Sealer(ring, b"r" * 16), Opener(ring)
+    sealed = origin.seal(DATAGRAM)
+
+    opened = opener.open(sealed_repair(repairer, sealed))
+
+    assert is_repair(opened)
+    assert not is_repair(DATAGRAM)
+    assert opener.open_repair(opened) == (Header(7, 2), Repair(Packet(1, 5, b"forty-two"), "peer"), sealed)
+
+
+def test_a_packet_can_be_repaired_any_number_of_times_but_no_repair_replayed():
+    ring = KeyRing([OLD])
+    origin, repairer, opener = Sealer(ring, INCARNATION), Sealer(ring, b"r" * 16), Opener(ring, window=64)
+    sealed = origin.seal(DATAGRAM)
+    opener.open(sealed)
+    opener.open_many(origin.seal_many([DATAGRAM] * 1000))  # far beyond the window
+
+    repairs = [sealed_repair(repairer, sealed) for _ in range(2)]
+    for repair in repairs:
+        assert opener.open_repair(opener.open(repair))[2] == sealed
+
+    assert refusal(opener, repairs[0]) == "replayed"
+
+
+def test_after_a_repair_the_first_pass_is_still_welcome():
+    """The protocol knows the packet by its number; the window must not take the one for a replay of the other."""
+    ring = KeyRing([OLD])
+    origin, repairer, opener = Sealer(ring, INCARNATION), Sealer(ring, b"r" * 16), Opener(ring)
+    sealed = origin.seal(DATAGRAM)
+
+    opener.open_repair(opener.open(sealed_repair(repairer, sealed)))
+
+    assert opener.open(sealed) == DATAGRAM
+    assert opener.incarnations == 2
+
+
+def test_what_a_repair_holds_must_be_authentic():
+    ring = KeyRing([OLD])
+    repairer, opener = Sealer(ring, b"r" * 16), Opener(ring)
+    forged = bytearray(Sealer(ring, INCARNATION).seal(DATAGRAM))
+    forged[-1] ^= 1
+
+    for origin, reason in ((bytes(forged), "forged"), (DATAGRAM, "unsealed")):
+        opened = opener.open(sealed_repair(repairer, origin))
+        with pytest.raises(SealError) as caught:
+            opener.open_repair(opened)
+        assert caught.value.reason == reason
+    with pytest.raises(WireError, match="not a repair"):
+        opener.open_repair(DATAGRAM)
+
+
+@pytest.mark.parametrize(
+    "datagram", [encode(Header(7, 1), Heartbeat(3)), encode(Header(8, 1), Data(Packet(1, 5, b""))), DATAGRAM[:20]]
+)
+def test_a_repair_holds_data_of_its_group_and_nothing_else(datagram):
+    ring = KeyRing([OLD])
+    opener = Opener(ring)
+    sealed = Sealer(ring, INCARNATION).seal(datagram)
+
+    with pytest.raises(WireError):
+        opener.open_repair(opener.open(sealed_repair(Sealer(ring, b"r" * 16), sealed)))
+
+
+def test_repairs_of_the_long_gone_do_not_push_out_the_living():
+    ring = KeyRing([OLD])
+    opener = Opener(ring, window=64, incarnations_max=4)
+    living = Sealer(ring, bytes(16))
+    first = living.seal(DATAGRAM)
+    opener.open(first)
+
+    for n in range(50):
+        opener.open(Sealer(ring, bytes([n + 1]) * 16).seal(DATAGRAM), replay_check=False)
+
+    assert opener.incarnations == 1
+    assert len(vars(opener)["_ciphers"]) == 8
+    assert refusal(opener, first) == "replayed"
