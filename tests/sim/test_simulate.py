@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gossamer.core.settings import SettingError
+from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -196,3 +197,9 @@ def test_another_seed_gives_another_run(scenario):
 def test_scenarios_that_cannot_be_are_refused_by_name(scenario, sections, says):
     with pytest.raises(SettingError, match=says):
         simulate(scenario(**sections))
+
+
+def test_a_trace_does_not_change_what_happens(scenario):
+    """With rows written or not, the run and its hash are the same."""
+    made = scenario("rpbcast", topology={"members": 6}, loss={"member": 0.05})
+    assert simulate(made)["trace_hash"] == traced(made)["trace_hash"]

@@ -6,12 +6,13 @@ false alarm) and what the model leaves out, which docs/analysis.md measures.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
+from math import hypot, sqrt
 from time import perf_counter
 from typing import Any
 
-from gossamer.analysis.forecast import Forecast, forecast
+from gossamer.analysis.forecast import Forecast, Sizes, forecast
 from gossamer.analysis.planner import Plan
+from gossamer.analysis.timeline import found_survival, timeline
 from gossamer.cli.progress import progress_bar
 from gossamer.settings import wire_sizes
 from gossamer.sim.run import simulate
@@ -78,7 +79,9 @@ def compare(plan: Plan, seeds: int) -> Check:
         for seed in range(seeds):
             results.append(simulate(scenario.with_seed(seed + 1)))
             progress((seed + 1) * scenario.duration)
-    rows = _rows(plan, _expected(plan, scenario), scenario.duration, results)
+    seqno = int(plan.demand.rate * scenario.duration / plan.demand.senders / 2)
+    sizes = wire_sizes(plan.demand.size, seqno)  # a short run ends before sequence numbers grow
+    rows = _rows(plan, _expected(plan, sizes), sizes, scenario.duration, results)
     return Check(tuple(rows), seeds, scenario.duration, perf_counter() - began)
 
 
@@ -99,13 +102,12 @@ def scenario_of(plan: Plan) -> Scenario:
     )
 
 
-def _expected(plan: Plan, scenario: Scenario) -> Forecast:
-    """The forecast with messages as long as in this run, which ends before sequence numbers grow."""
-    demand, settings = plan.demand, plan.settings
-    seqno = int(demand.rate * scenario.duration / demand.senders / 2)
+def _expected(plan: Plan, sizes: Sizes) -> Forecast:
+    """The plan's forecast with messages of these sizes."""
+    settings = plan.settings
     return forecast(
-        demand,
-        wire_sizes(demand.size, seqno),
+        plan.demand,
+        sizes,
         period=settings["gossip_period"],
         fanout=settings["fanout"],
         kept=settings["gc_rounds"],
@@ -113,13 +115,14 @@ def _expected(plan: Plan, scenario: Scenario) -> Forecast:
     )
 
 
-def _rows(plan: Plan, expected: Forecast, duration: float, results: Sequence[Result]) -> list[Row]:
+def _rows(plan: Plan, expected: Forecast, sizes: Sizes, duration: float, results: Sequence[Result]) -> list[Row]:
     n, loss, rate = plan.demand.members, plan.demand.loss, plan.demand.rate
     packets = rate * duration * len(results)
     gaps = expected.gaps * duration * len(results)
     together = 1 + rate * loss * plan.settings["gossip_period"]  # gaps in one gossip share its fate
     traffic = SIGMAS / sqrt(packets)
-    repairs = SIGMAS * sqrt(1 / packets + (together / gaps if gaps else 0.0))
+    losses = SIGMAS * sqrt(together / gaps) if gaps else 0.0
+    requests = min(1.0, expected.gaps * sizes.request / n / expected.overhead)  # of the overhead
     return [
         _first_pass(expected, packets * n, loss, n, results),
         *_latency(expected, rate * duration * n, together + n * loss, results),
@@ -128,10 +131,10 @@ def _rows(plan: Plan, expected: Forecast, duration: float, results: Sequence[Res
             "repairs/s",
             expected.repair_rate,
             _mean(results, lambda r: r["repairs"]["sent"] / n / duration),
-            repairs + REPAIRS_ERROR,
+            hypot(traffic, losses) + REPAIRS_ERROR,
             f"4 sd of traffic and losses, and {REPAIRS_ERROR:.0%}: means for chances",
         ),
-        _logger_share(expected, gaps, together + n * loss, results),
+        _logger_share(expected, gaps, _last_gaps(plan) * len(results), together + n * loss, results),
         _relative(
             "packets buffered",
             "packets",
@@ -145,7 +148,7 @@ def _rows(plan: Plan, expected: Forecast, duration: float, results: Sequence[Res
             "bytes/s",
             expected.overhead,
             _mean(results, lambda r: _overhead(r, duration) / n),
-            repairs + OVERHEAD_ERROR,
+            hypot(traffic, requests * losses) + OVERHEAD_ERROR,
             f"4 sd of traffic and losses, and {OVERHEAD_ERROR:.0%}: lists of idle senders, lengths of numbers",
         ),
         Row("packets lost", "packets", 0.0, _mean(results, lambda r: r["packets"]["lost"]), 0.0, 0.0, "none may be"),
@@ -173,17 +176,35 @@ def _latency(expected: Forecast, deliveries: float, together: float, results: Se
     return rows
 
 
-def _logger_share(expected: Forecast, gaps: float, together: float, results: Sequence[Result]) -> Row:
+def _logger_share(expected: Forecast, gaps: float, last_gaps: float, together: float, results: Sequence[Result]) -> Row:
     """A few repairs of many: a Poisson number, whose mean is known to a factor."""
     mean = expected.logger_share * gaps
-    most = LOGGER_FACTOR * mean + SIGMAS * sqrt(LOGGER_FACTOR * mean * together) + 0.5
+    ending = LOGGER_FACTOR * (mean + last_gaps)
+    most = ending + SIGMAS * sqrt(ending * together) + 0.5
     least = mean / LOGGER_FACTOR - SIGMAS * sqrt(mean * together)
     logged = sum(r["deliveries"]["logger"] for r in results)
     repaired = logged + sum(r["deliveries"]["peer"] for r in results)
-    reason = f"a factor {LOGGER_FACTOR:g}, for it hangs on the last round alone; 4 sd"
+    reason = f"a factor {LOGGER_FACTOR:g}, for it hangs on the last round alone; 4 sd; last packets are found late"
     observed = logged / max(1, repaired)
     low, high = max(0.0, least / max(gaps, 1.0)), most / max(gaps, 1.0)
     return Row("repaired from the log", "share", expected.logger_share, observed, low, high, reason)
+
+
+def _last_gaps(plan: Plan) -> float:
+    """Gaps that go to the logger because nothing follows the last packet of a sender: only heartbeats show them."""
+    demand, settings = plan.demand, plan.settings
+    period = settings["gossip_period"]
+    silent = found_survival(1e-9, demand.senders, demand.loss, period)
+    course = timeline(
+        demand.members,
+        demand.loss,
+        silent,
+        period=period,
+        rtt=demand.rtt,
+        kept=settings["gc_rounds"],
+        fanout=settings["fanout"],
+    )
+    return demand.senders * (demand.members - 1) * demand.loss * course.collected
 
 
 def _relative(name: str, unit: str, predicted: float, observed: float, error: float, reason: str) -> Row:

@@ -246,7 +246,11 @@ class World:
         others = set()
         for member in awake:
             effects = steps[member](now, happened)
-            if effects is not usual:
+            if effects is usual:
+                continue
+            if usual and effects and effects[0] is usual[0]:
+                self._carry_out(member, effects[1:])  # it delivers like the others, and has more to do
+            else:
                 others.add(member)
                 self._carry_out(member, effects)
         if usual is not None and len(others) < len(awake):

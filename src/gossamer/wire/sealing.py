@@ -233,7 +233,7 @@ class Opener:
         sealed = repair[_REPAIR_AT:]
         origin, message = decode(self.open(sealed, replay_check=False))
         header = Header(*_GROUP_AND_SOURCE.unpack_from(repair, 4))
-        if not isinstance(message, Data) or origin.group != header.group:
+        if not isinstance(message, Data) or origin.group != header.group or header.source >= 1 << 63:
             raise WireError("repair does not hold data of its group")
         return header, Repair(message.packet, PHASES[repair[HEADER_BYTES]]), sealed
 
