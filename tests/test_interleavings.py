@@ -28,6 +28,8 @@ PROTOCOLS = [
     ("rpbcast", 4, (3,), {}),
     ("rpbcast", 4, (3,), {"ordering": "fifo", "gc_rounds": 1}),
     ("rpbcast", 5, (3, 4), {"buffering": "size", "buffer_packets": 2}),
+    ("pbcast", 4, (), {}),
+    ("pbcast", 4, (), {"gc_rounds": 2, "round_bytes": 150, "multicast_after": 0}),
     ("rpbcast", 3, (2,), {"adaptive": True, "multicast_after": 2, "gossip_period_max": 1.0}),
 ]
 
@@ -74,6 +76,6 @@ def test_safe_under_any_interleaving_and_live_once_healed(protocol, members, log
     play(table, actions)
     table.settle()
     table.wait(30.0)  # healed: every message is handed over
-    names = ["reliable-multicast", *(["fifo"] if changes.get("ordering") == "fifo" else [])]
+    names = ["reliable-multicast", *(["fifo"] if table.settings.ordering == "fifo" else [])]
     report = check_rows([rows_from(table.rows)], {"promises": list(promises(table.settings))}, names)
     assert report.ok, report.violations

@@ -62,7 +62,7 @@ class Plan:
 
     def __getitem__(self, name: str) -> float | None:
         """The value of the entry `name`."""
-        return next(entry.value for entry in self.entries if entry.name == name)
+        return {entry.name: entry.value for entry in self.entries}[name]
 
 
 def plan(demand: Demand, sizes: Sizes) -> Plan:

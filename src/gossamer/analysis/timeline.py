@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gossamer.analysis import checks
 from gossamer.analysis.binomial import FloatArray
 
 STEPS = 256
@@ -28,10 +29,8 @@ class Timeline:
     """What becomes of a gap."""
 
     step_s: float
-    found: FloatArray
-    """found[i]: the chance that the gap is found in step i, that is by (i + 1) step_s."""
     filled: FloatArray
-    """filled[i]: the chance that the packet comes in step i."""
+    """filled[i]: the chance that the packet comes in step i, that is by (i + 1) step_s."""
     repairs: float
     """Repairs sent on its behalf, on average; more than one where one is lost or two cross."""
     rounds: float
@@ -59,7 +58,9 @@ def timeline(
     chance that a gap like this one is still open. A round makes `fanout` such attempts. So the packet comes at
     a_j + rtt with probability s_j prod_{i<j} (1 - s_i), and a repair is sent, needed or not, for every attempt
     that is made before an earlier one is answered: with a round within rtt of the first request, two cross.
+    A period is at least one rtt.
     """
+    checks.at_least("period", period, rtt)
     step = period / STEPS
     found = np.append(survives[:-1] - survives[1:], survives[-1])
     attempts = min(kept + 3, _ATTEMPTS_MAX)
@@ -85,7 +86,6 @@ def timeline(
     in_log = np.clip((when + rtt) / period - kept, 0.0, 1.0)
     return Timeline(
         step_s=step,
-        found=found,
         filled=filled,
         repairs=float((asked * (1.0 - loss) * holders).sum(axis=1).mean()),
         rounds=float(made[:, 1:].sum(axis=1).mean()),

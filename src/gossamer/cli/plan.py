@@ -45,8 +45,8 @@ def plan(
 
         gossamer plan --members 64 --loss 0.05 --check --plot odds.svg
     """
-    if plot is not None and plot.suffix.lower() not in PLOT_KINDS:
-        raise typer.BadParameter(f"--plot {plot}: must end in one of {', '.join(PLOT_KINDS)}")
+    if plot is not None and (wrong := _unwritable(plot)):
+        raise typer.BadParameter(f"--plot {plot}: {wrong}")
     try:
         made = make_plan(members=members, loss=loss, failure=failure, rate=rate, size=size, rtt=rtt, senders=senders)
     except ValueError as error:
@@ -61,6 +61,13 @@ def plan(
     else:
         _show(made, checked, plot)
     return 0 if checked is None or checked.agrees else 1
+
+
+def _unwritable(plot: Path) -> str:
+    """What is wrong with the name of a plot, before any work is done; empty if nothing is."""
+    if plot.suffix.lower() not in PLOT_KINDS:
+        return f"must end in one of {', '.join(PLOT_KINDS)}"
+    return "" if plot.parent.is_dir() else "there is no such folder"
 
 
 def as_dict(made: "Plan", checked: "Check | None" = None) -> dict[str, Any]:
