@@ -28,8 +28,8 @@ def table(request):
 def lose(table, member: int, *numbers: int) -> None:
     """Hand over the first pass, but for these packets to this member."""
     table.pass_on(
-        lambda letter: not (
-            letter.to == member and isinstance(letter.message, Data) and letter.message.packet.seqno in numbers
+        lambda letter: (
+            not (letter.to == member and isinstance(letter.message, Data) and letter.message.packet.seqno in numbers)
         )
     )
 

@@ -81,13 +81,14 @@ class IgnoresOrder(Stack):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._order = Unordered()
+        self._holds_back = False
 
 
 class SkipsAGap(Fifo):
-    def accepted(self, run, phase, out):
-        turn = self._turn(run[0].sender)
-        turn.next = max(turn.next, run[0].seqno)  # what was before is forgotten
-        super().accepted(run, phase, out)
+    """Whenever one gap is filled, everything that waits is let go, other gaps or not."""
+
+    def _release(self, sender, stream, out):
+        out.extend(effect for _, effect in sorted(self._held.pop(sender), key=lambda held: held[0]) if effect)
 
 
 class SkipsGaps(Stack):

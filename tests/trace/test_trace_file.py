@@ -74,7 +74,7 @@ def test_many_rows_leave_as_row_groups_whether_by_row_or_by_append(
     with TraceWriter(tmp_path / "append.parquet", "r", {}) as trace:
         for row in many:
             trace.append(row)
-        trace.spill()
+            trace.spill()
     for name in ("row.parquet", "append.parquet"):
         assert described(tmp_path / name) == many
         assert pq.ParquetFile(tmp_path / name).num_row_groups == 11
@@ -89,6 +89,22 @@ def test_batches_are_numbered_on_and_can_be_narrowed() -> None:
     assert len(rows_from([])) == 0
 
 
+def test_many_rows_alike_keep_their_place_among_the_others(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "a.parquet", "r", {}) as trace:
+        trace.row(1, 5, "publish", 5, 0, -1, 10, "")
+        trace.many(2, list(range(40, 0, -1)), "deliver", 5, 0, -1, 10, "first_pass")
+        trace.row(3, 5, "lost", 5, 1, -1, 0, "gave up")
+        trace.many(4, (7, 8), "deliver", 5, 2, -1, 10, "peer")
+    delivered: list[Row] = [(2, member, "deliver", 5, 0, -1, 10, "first_pass") for member in range(40, 0, -1)]
+    assert described(tmp_path / "a.parquet") == [
+        (1, 5, "publish", 5, 0, -1, 10, ""),
+        *delivered,
+        (3, 5, "lost", 5, 1, -1, 0, "gave up"),
+        (4, 7, "deliver", 5, 2, -1, 10, "peer"),
+        (4, 8, "deliver", 5, 2, -1, 10, "peer"),
+    ]
+
+
 def test_rows_alike_can_be_taken_together_and_fed_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffer, "_GROUP_VALUES", 8 * 4)
     batches: list[Rows] = []
@@ -97,9 +113,9 @@ def test_rows_alike_can_be_taken_together_and_fed_without_a_file(monkeypatch: py
     feed.row(8, 3, "lost", 2, 10, -1, 0, "gave up")
     feed.many(9, [], "deliver", 2, 9, -1, 100, "first_pass")
     feed.close()
-    assert [batch.first for batch in batches] == [0, 4]
+    assert [batch.first for batch in batches] == [0, 6]
     assert [int(member) for batch in batches for member in batch.member] == [0, 1, 2, 3, 4, 5, 3]
-    assert batches[1].describe(2)["phase"] == "gave up"
+    assert batches[1].describe(0)["phase"] == "gave up"
 
 
 numbers = st.integers(-(2**63), 2**63 - 1)

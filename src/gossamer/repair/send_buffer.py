@@ -79,6 +79,8 @@ class SendBuffer(Rung):
             for seqno in range(max(first, self._first_of_this_life), last + 1):
                 if seqno in self._kept:
                     here[self.ladder.me].add(seqno)
+        # what the buffer still has, peer repair answers
+        here[self.ladder.me].subtract(self.ladder.buffer.kept_of(self.ladder.me, here[self.ladder.me]))
         if here[self.ladder.me]:
             self.ladder.service.offer(now, source, here, self._send, out)
         unused = wanted.within(0, self._first_of_this_life - 1)

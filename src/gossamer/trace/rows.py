@@ -9,7 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.trace.buffer import Codes, RowBuffer, Values, pack
+from gossamer.trace.buffer import Chunk, Codes, RowBuffer, pack
 from gossamer.trace.schema import CODE, KINDS, Row
 
 Ints = NDArray[np.int64]
@@ -102,8 +102,8 @@ class RowFeed(RowBuffer):
     def close(self) -> None:
         self._spill_rest()
 
-    def _take(self, values: Values) -> None:
-        rows = _unpack(pack(values, self._phases), self._next, list(self._phases))
+    def _take(self, chunks: list[Chunk]) -> None:
+        rows = _unpack(pack(chunks, self._phases), self._next, list(self._phases))
         self._next += len(rows)
         self._feed(rows)
 
@@ -111,7 +111,7 @@ class RowFeed(RowBuffer):
 def rows_from(rows: Iterable[Row], first: int = 0) -> Rows:
     """Rows from tuples (t_ns, member, kind, sender, seqno, peer, bytes, phase), numbered from `first`."""
     phases = Codes()
-    packed = pack([value for row in rows for value in row], phases)
+    packed = pack([[value for row in rows for value in row]], phases)
     return _unpack(packed, first, list(phases))
 
 

@@ -16,7 +16,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.trace.buffer import GROUP_ROWS, Codes, RowBuffer, Values, pack
+from gossamer.trace.buffer import Chunk, Codes, RowBuffer, pack
 from gossamer.trace.schema import CODE, COLUMNS, METADATA_KEY, TraceError
 
 _TYPES = {"int64": pa.int64(), "int32": pa.int32(), "string": pa.dictionary(pa.int32(), pa.string())}
@@ -55,6 +55,7 @@ class TraceWriter(RowBuffer):
         """Gives the trace up: the file disappears."""
         file, self._file = self._file, None
         self._values.clear()
+        self._chunks.clear()
         if file is None:
             return
         try:
@@ -70,17 +71,18 @@ class TraceWriter(RowBuffer):
     ) -> None:
         self.close() if kind is None else self.abort()
 
-    def _take(self, values: Values) -> None:
+    def _take(self, chunks: list[Chunk]) -> None:
         if self._file is None:
             raise TraceError(f"{self._path}: a row was added after the trace was closed")
         try:
-            packed = pack(values, self._phases)
+            packed = pack(chunks, self._phases)
         except TraceError as error:
             raise TraceError(f"{self._path}: {error}") from error
         packed["run"] = bytes(len(packed["kind"]))
         names: dict[str, Iterable[str]] = {"run": [self._run], "kind": CODE, "phase": self._phases}
         columns = [_array(kind, packed[name], names.get(name, ())) for name, kind in COLUMNS.items()]
-        self._file.write_batch(pa.record_batch(columns, schema=_SCHEMA), row_group_size=GROUP_ROWS)
+        batch = pa.record_batch(columns, schema=_SCHEMA)
+        self._file.write_batch(batch, row_group_size=len(batch))
 
 
 def _open(path: Path) -> pq.ParquetWriter:
