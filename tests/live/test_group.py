@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from itertools import count
 from random import Random
@@ -15,7 +16,9 @@ from gossamer.live.group import Group
 from gossamer.live.impair import ImpairedTransport, Impairments
 from gossamer.live.transport import Endpoint, TransportError, UdpTransport
 
-_ports = count(17_700)
+GROUP = f"group of process {os.getpid()}"
+"""Tests run side by side; groups of other names do not hear each other, whatever their ports."""
+_ports = count(20_000 + os.getpid() * 37 % 20_000)
 PATIENCE_S = 60.0
 
 
@@ -49,7 +52,7 @@ async def collect(subscription, wanted: int) -> list:
 def test_an_event_reaches_every_member_and_the_publisher_itself():
     async def story():
         shared = settings()
-        async with gossamer.join("g", shared) as a, gossamer.join("g", shared) as b:
+        async with gossamer.join(GROUP, shared) as a, gossamer.join(GROUP, shared) as b:
             subscriptions = [group.subscribe("quotes.nyse.*", where="price > 100") for group in (a, b)]
             a.publish("quotes.nyse.ibm", b"99", price=99.0)
             a.publish("quotes.nasdaq.x", b"no", price=500.0)
@@ -73,7 +76,7 @@ def test_everything_arrives_once_and_in_order_or_is_reported(chances):
         shared = settings()
         async with AsyncExitStack() as stack:
             groups = [
-                await stack.enter_async_context(Group("g", shared, impaired(seed, **chances))) for seed in range(3)
+                await stack.enter_async_context(Group(GROUP, shared, impaired(seed, **chances))) for seed in range(3)
             ]
             subscriptions = [group.subscribe(">") for group in groups]
             for n in range(3000):
@@ -90,8 +93,8 @@ def test_everything_arrives_once_and_in_order_or_is_reported(chances):
 def test_members_come_and_go():
     async def story():
         shared = settings()
-        async with gossamer.join("g", shared) as a:
-            async with gossamer.join("g", shared) as b:
+        async with gossamer.join(GROUP, shared) as a:
+            async with gossamer.join(GROUP, shared) as b:
                 assert len(a.members()) == len(b.members()) == 2
             assert len(a.members()) == 1
 
@@ -101,7 +104,7 @@ def test_members_come_and_go():
 def test_groups_of_different_names_do_not_hear_each_other():
     async def story():
         shared = settings()
-        async with gossamer.join("one", shared) as a, gossamer.join("two", shared) as b:
+        async with gossamer.join(GROUP + " one", shared) as a, gossamer.join(GROUP + " two", shared) as b:
             heard = b.subscribe(">")
             a.publish("x", b"1")
             b.publish("x", b"2")
@@ -114,7 +117,7 @@ def test_groups_of_different_names_do_not_hear_each_other():
 def test_garbage_is_dropped_and_counted_and_traffic_flows():
     async def story():
         shared = settings()
-        async with gossamer.join("g", shared) as a, gossamer.join("g", shared) as b:
+        async with gossamer.join(GROUP, shared) as a, gossamer.join(GROUP, shared) as b:
             heard = b.subscribe(">")
             hostile = UdpTransport(Endpoint.parse(shared.address, shared.interface))
             rng = Random(1)
@@ -131,7 +134,7 @@ def test_garbage_is_dropped_and_counted_and_traffic_flows():
 
 def test_beyond_loopback_there_is_no_traffic_without_a_key():
     async def story(changes):
-        async with gossamer.join("g", settings(**changes)):
+        async with gossamer.join(GROUP, settings(**changes)):
             pass
 
     with pytest.raises(SettingError, match=r"only 127\.0\.0\.1 is allowed"):
