@@ -14,6 +14,13 @@ from gossamer.core.ranges import RangeSet
 PerSender = dict[int, RangeSet]
 """For each sender a set of its sequence numbers."""
 
+
+def put(table: PerSender, sender: int, numbers: RangeSet) -> None:
+    """Enter `numbers`, unless there are none."""
+    if numbers:
+        table[sender] = numbers
+
+
 Horizon = dict[int, int]
 """For each sender one sequence number: a vector time (000 §5.3)."""
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from gossamer.core.effects import Collect, Multicast, Persist, Replay, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Gossip, Horizon, Never, PerSender, Request
+from gossamer.core.messages import Ack, Gossip, Horizon, Never, PerSender, Request, put
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 
@@ -105,9 +105,9 @@ class Logger(Rung):
         for sender, numbers in wanted.items():
             in_log = numbers.intersection(self._log.get(sender, RangeSet()))
             in_log.subtract(self.ladder.buffer.kept_of(sender, in_log))
-            _put(logged, sender, in_log)
-            _put(gone, sender, numbers.intersection(self._gone.get(sender, RangeSet())))
-            _put(never, sender, numbers.intersection(self._never.get(sender, RangeSet())))
+            put(logged, sender, in_log)
+            put(gone, sender, numbers.intersection(self._gone.get(sender, RangeSet())))
+            put(never, sender, numbers.intersection(self._never.get(sender, RangeSet())))
         if logged:
             self.ladder.service.offer(now, source, logged, self._replay, out)
         if gone:
@@ -155,8 +155,3 @@ class Logger(Rung):
         self._log[sender].discard(first, last)
         if not self._log[sender]:
             del self._log[sender]
-
-
-def _put(table: PerSender, sender: int, numbers: RangeSet) -> None:
-    if numbers:
-        table[sender] = numbers

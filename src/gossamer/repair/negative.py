@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Collected, Echo, Gossip, Never, PerSender, Repair, Request
+from gossamer.core.messages import Collected, Echo, Gossip, Never, PerSender, Repair, Request, put
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 
@@ -148,9 +148,9 @@ class NegativeGossip(Rung):
             if sender not in self.ladder.streams:
                 continue
             kept = self.ladder.buffer.kept_of(sender, numbers)
-            _put(here, sender, kept)
-            _put(gone, sender, self.ladder.streams[sender].received(numbers).difference(kept))
-            _put(never, sender, numbers.intersection(self._never.get(sender, RangeSet())))
+            put(here, sender, kept)
+            put(gone, sender, self.ladder.streams[sender].received(numbers).difference(kept))
+            put(never, sender, numbers.intersection(self._never.get(sender, RangeSet())))
         if here:
             self.ladder.service.offer(now, source, here, self._send, out)
         if gone and not self.ladder.is_logger:  # a logger has it in its log, and answers from there
@@ -202,8 +202,3 @@ class NegativeGossip(Rung):
 
     def _echoed(self, now: float, source: int, message: Echo, out: Effects) -> None:
         self.ladder.peers.measured(source, now - message.stamp / 1e6)
-
-
-def _put(table: PerSender, sender: int, numbers: RangeSet) -> None:
-    if numbers:
-        table[sender] = numbers
