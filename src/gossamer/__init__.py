@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gossamer.live.group import Full as Full
     from gossamer.live.group import Group as Group
     from gossamer.live.group import Lost as Lost
     from gossamer.live.group import join as join
@@ -15,7 +14,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "Settings": "gossamer.settings",
     "Event": "gossamer.wire.events",
-    **dict.fromkeys(("Full", "Group", "Lost", "join"), "gossamer.live.group"),
+    **dict.fromkeys(("Group", "Lost", "join"), "gossamer.live.group"),
 }
 """Names that are loaded when they are first used, so that `import gossamer` stays light."""
 

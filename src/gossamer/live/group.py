@@ -35,10 +35,6 @@ LIVE_TUNING = {"found_after": 4, "gossip_period": 0.05, "ordering": "fifo", "log
 """What differs from a preset on a real network, unless the settings say otherwise."""
 
 
-class Full(Exception):  # noqa: N818  # the name that scripts use
-    """The send buffer has no room: wait (`publish_wait`), or publish less."""
-
-
 class Lost(NamedTuple):
     """A gap that was given up, in its place in the stream."""
 
@@ -168,7 +164,7 @@ class Group:
             subscription.close()
 
     def publish(self, subject: str, payload: bytes = b"", **attributes: Any) -> PacketId:
-        """Send an event; never waits for anybody. Full if the send buffer has no room."""
+        """Send an event; never waits for anybody. What the stack refuses is counted in `stats()` as `refused`."""
         check_subject(subject)
         if not self._packer.add(subject, payload, attributes or None):
             self._send_packed()
