@@ -1,0 +1,1 @@
+"""PySpark behind the log and behind every experiment. The only package that imports pyspark, and only when used."""
