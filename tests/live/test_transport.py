@@ -249,6 +249,31 @@ def test_the_mtu_of_an_interface_bounds_datagrams_and_longer_ones_go_without_gso
 
 
 @in_namespace
+def test_a_network_that_goes_refuses_and_one_that_comes_back_is_used_again():
+    run_in_namespace("""
+        import subprocess
+        subprocess.run(["ip", "address", "add", "192.0.2.8/24", "dev", "br0"], check=True)
+        second = ("192.0.2.8", "239.192.77.8", "192.0.2.10")
+        v4, v6 = ("192.0.2.9", "239.192.77.8", "192.0.2.10"), ("fd77::9", "[ff15::7777]", "fd77::10")
+        cuts = [(second, "address del 192.0.2.8/24 dev br0", "address add 192.0.2.8/24 dev br0"),
+                (v4, "address del 192.0.2.9/24 dev br0", "address add 192.0.2.9/24 dev br0"),
+                (v6, "-6 address del fd77::9/64 dev br0", "-6 address add fd77::9/64 dev br0 nodad"),
+                (v4, "link set br0 down", "link set br0 up")]
+        for (host, group, other), cut, mend in cuts:
+            t = UdpTransport(Endpoint.parse(f"{group}:7700", host))
+            burst = [bytes(100)] * 3
+            subprocess.run(["ip", *cut.split()], check=True)
+            assert t.send_to_group(burst) in (0, 3)  # the kernel may take it, and lose it
+            assert t.send_to(burst, (other, 9)) == 3, cut
+            heard(t, t.multicast, 3, 0.1)
+            subprocess.run(["ip", *mend.split()], check=True)
+            assert t.send_to_group(burst) == 0, cut
+            assert len(heard(t, t.multicast, 3)) == 3, cut
+            t.close()
+    """)
+
+
+@in_namespace
 def test_an_interface_that_is_down_is_refused():
     told = run_in_namespace("""
         import subprocess
