@@ -1,0 +1,422 @@
+"""The log store on disk, in LMDB: one process writes, any number read meanwhile.
+
+Every `append` is one transaction and one sync (group commit: the logger gathers, the store does not). The writer keeps
+the ranges that are held and collected in memory and writes what changes of them in the same transaction as the
+packets, so opening a store of any size takes as long as reading its ranges. A second logger is kept out by a lock on a
+file of its own, since LMDB's lock is only held during a transaction, and consumers commit from other processes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.ranges import RangeSet
+from gossamer.store import range_table
+from gossamer.store.contract import Consumer, Damaged, Entry, StoreError, StoreFull
+from gossamer.store.environment import DatabaseName, Environment, acquire, release
+from gossamer.store.layout import (
+    KEY,
+    NUMBER,
+    VALUE_BYTES_MAX,
+    VERSION,
+    advanced,
+    check_commit,
+    check_entries,
+    pack_consumer,
+    pack_value,
+    unpack_consumer,
+    unpack_values,
+)
+
+if TYPE_CHECKING:
+    import lmdb
+
+    Writing = lmdb.Transaction[bytes]
+
+T = TypeVar("T")
+
+LOCK_FILE: Final = "logger.lock"
+READ_ENTRIES_MAX: Final = 256
+READ_BYTES: Final = 1 << 20
+"""About what one read transaction copies."""
+SWEEP_ENTRIES_MAX: Final = 16_384
+SWEEP_BYTES: Final = 64 << 20
+"""About what one transaction collects: few enough pages that noting them as free fits into the reserve."""
+SMALL_BYTES: Final = 64 << 10
+"""Room that is asked for where only tables change."""
+
+
+class LmdbStore:
+    """A `LogStore` in a directory. Make one with `open_store`."""
+
+    def __init__(self, path: Path, *, group: str | None, readonly: bool, map_bytes: int | None) -> None:
+        self.path: Final = path
+        self.readonly: Final = readonly
+        self._broken: StoreError | None = None
+        self._lock = None if readonly else _lock(path)
+        self._environment: Environment | None = None
+        try:
+            self._environment = acquire(path, writable=not readonly, map_bytes=map_bytes)
+            self._env.open_databases(create=not readonly and self._env.is_new())
+            self.group: Final = self._check_about(group)
+            self._held, self._collected = self._load() if not readonly else ({}, {})
+        except BaseException:
+            self.close()
+            raise
+
+    # Writing
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """See `LogStore`."""
+        by_sender: dict[int, dict[int, Entry]] = {}
+        for entry in entries:
+            by_sender.setdefault(entry.sender, {}).setdefault(entry.seqno, entry)
+        new: PerSender = {}
+        items: list[tuple[bytes, bytes]] = []
+        for sender, by_number in sorted(by_sender.items()):
+            check_entries(by_number.values())
+            numbers = self._unknown(sender, by_number)
+            if numbers:
+                new[sender] = numbers
+                items += [(KEY.pack(sender, number), pack_value(by_number[number])) for number in numbers]
+        if not items:
+            self._may_write()
+            return
+
+        def work(transaction: Writing) -> None:
+            transaction.cursor(self._db("packets")).putmulti(items, overwrite=False)
+            held = transaction.cursor(self._db("held"))
+            for sender, numbers in new.items():
+                for first, last in numbers.ranges():
+                    range_table.add(held, sender, first, last)
+
+        self._write(work, self._pages_for(items))
+        for sender, numbers in new.items():
+            self._held.setdefault(sender, RangeSet()).update(numbers)
+
+    def collect(self, numbers: PerSender) -> int:
+        """See `LogStore`."""
+        count = 0
+        for sender, done in sorted(numbers.items()):
+            for first, last in done.ranges():
+                count += self._collect_range(sender, first, last)
+        return count
+
+    def drop_damaged(self, sender: int, seqno: int) -> None:
+        """See `LogStore`."""
+
+        def work(transaction: Writing) -> None:
+            transaction.delete(KEY.pack(sender, seqno), db=self._db("packets"))
+            range_table.discard(transaction.cursor(self._db("held")), sender, seqno, seqno)
+
+        self._write(work, SMALL_BYTES, reserve=0)
+        self._held.get(sender, RangeSet()).discard(seqno)
+
+    def commit(self, consumer: str, positions: Horizon) -> None:
+        """See `LogStore`."""
+        check_commit(consumer, positions)
+        key = consumer.encode()
+
+        def work(transaction: Writing) -> None:
+            value = transaction.get(key, db=self._db("consumers"))
+            before = unpack_consumer(consumer, value).committed if value is not None else {}
+            after = pack_consumer(advanced(before, positions), time.time_ns())
+            transaction.put(key, after, db=self._db("consumers"))
+
+        self._env.make_writable()
+        self._env.write(work, SMALL_BYTES + 2 * KEY.size * len(positions), reserve=0)
+
+    def forget_consumer(self, consumer: str) -> bool:
+        """See `LogStore`."""
+        self._env.make_writable()
+        return self._env.write(lambda t: t.delete(consumer.encode(), db=self._db("consumers")), SMALL_BYTES, reserve=0)
+
+    def check_out(self, below: int) -> None:
+        """See `LogStore`."""
+        if below > self.checked_out():
+            self._write(lambda t: t.put(b"checked out", NUMBER.pack(below), db=self._db("about")), SMALL_BYTES)
+
+    # Reading
+
+    def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
+        """See `LogStore`. No transaction is open while the caller works: it may take as long as it likes."""
+        count = 32
+        while first <= last:
+            values, first = self._read_values(sender, first, last, count)
+            if not values:
+                return
+            entries, damaged = unpack_values(sender, first, values)
+            yield from entries
+            if damaged is not None:
+                raise damaged
+            first += len(values)
+            average = sum(map(len, values)) // len(values)
+            count = max(8, min(READ_ENTRIES_MAX, READ_BYTES // average))
+
+    def held(self) -> PerSender:
+        """See `LogStore`."""
+        return self._ranges("held") if self.readonly else _copy(self._held)
+
+    def collected(self) -> PerSender:
+        """See `LogStore`."""
+        return self._ranges("collected") if self.readonly else _copy(self._collected)
+
+    def consumers(self) -> list[Consumer]:
+        """See `LogStore`."""
+        with self._env.reading() as transaction:
+            rows = [(bytes(key).decode(), bytes(value)) for key, value in transaction.cursor(self._db("consumers"))]
+        return [unpack_consumer(name, value) for name, value in rows]
+
+    def checked_out(self) -> int:
+        """See `LogStore`."""
+        return self._about_number(b"checked out")
+
+    def created_ns(self) -> int:
+        """When the store was made, nanoseconds since the epoch."""
+        return self._about_number(b"created")
+
+    def bytes_used(self) -> int:
+        """See `LogStore`."""
+        return self._env.tree_bytes("packets")
+
+    # Opening and closing
+
+    def close(self) -> None:
+        """See `LogStore`."""
+        if self._environment is not None:
+            release(self._environment)
+            self._environment = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_about(self, group: str | None) -> str:
+        """Whether this is a store for us; the name of its group. A new one becomes ours."""
+        with self._env.reading() as transaction:
+            about = {bytes(k): bytes(v) for k, v in transaction.cursor(self._db("about"))}
+        if not about:
+            if self.readonly:
+                raise StoreError(f"{self.path}: the store is not ready yet: a logger is just making it")
+            about = {b"version": NUMBER.pack(VERSION), b"created": NUMBER.pack(time.time_ns()), b"group": b""}
+            self._put_about(about)
+            _sync_directories(self.path)
+        (version,) = NUMBER.unpack(about[b"version"])
+        if version > VERSION:
+            raise StoreError(
+                f"{self.path}: a store of version {version}, this gossamer knows {VERSION}: update gossamer"
+            )
+        known = about[b"group"].decode()
+        if group is not None and known and known != group:
+            raise StoreError(f"{self.path}: the store of group {known!r}, not of {group!r}: give another --store")
+        if group and not known and not self.readonly:
+            self._put_about({b"group": group.encode()})
+        return known or group or ""
+
+    def _put_about(self, rows: dict[bytes, bytes]) -> None:
+        def work(transaction: Writing) -> None:
+            for key, value in rows.items():
+                transaction.put(key, value, db=self._db("about"))
+
+        self._env.write(work, SMALL_BYTES)
+
+    def _load(self) -> tuple[PerSender, PerSender]:
+        """The ranges held and collected; those held are found anew if the table does not agree with the packets."""
+        held, collected = self._ranges("held"), self._ranges("collected")
+        with self._env.reading() as transaction:
+            entries = transaction.stat(self._db("packets"))["entries"]
+        if sum(map(len, held.values())) != entries:
+            held = self._rebuild()
+        return held, collected
+
+    def _rebuild(self) -> PerSender:
+        """The table `held` anew, from the keys."""
+
+        def work(transaction: Writing) -> PerSender:
+            held: PerSender = {}
+            for key in transaction.cursor(self._db("packets")).iternext(values=False):
+                sender, seqno = KEY.unpack(key)
+                held.setdefault(sender, RangeSet()).add(seqno)
+            transaction.drop(self._db("held"), delete=False)
+            table = transaction.cursor(self._db("held"))
+            for sender, numbers in held.items():
+                for first, last in numbers.ranges():
+                    range_table.add(table, sender, first, last)
+            return held
+
+        return self._env.write(work, SMALL_BYTES)
+
+    # Inside
+
+    @property
+    def _env(self) -> Environment:
+        if self._environment is None:
+            raise StoreError(f"{self.path}: the store is closed")
+        return self._environment
+
+    def _db(self, name: DatabaseName) -> lmdb._Database:
+        return self._env.databases[name]
+
+    def _may_write(self) -> None:
+        if self.readonly:
+            raise StoreError(f"{self.path}: opened for reading: only the logger appends and collects")
+        if self._broken is not None:
+            raise StoreError(f"{self._broken}; nothing more is stored until the store is opened again")
+
+    def _write(self, work: Callable[[Writing], T], new_bytes: int, **room: int) -> T:
+        """One transaction of the logger. After a failure that is not for want of room nobody knows what the disk does
+        next: the store takes nothing more."""
+        self._may_write()
+        try:
+            return self._env.write(work, new_bytes, **room)
+        except StoreFull:
+            raise
+        except StoreError as error:
+            self._broken = error
+            raise
+
+    def _unknown(self, sender: int, by_number: dict[int, Entry]) -> RangeSet:
+        """Those of these numbers that are neither held nor collected."""
+        numbers = RangeSet()
+        for number in sorted(by_number):
+            numbers.add(number)
+        for table in (self._held, self._collected):
+            if sender in table:
+                numbers = numbers.difference(table[sender])
+        return numbers
+
+    def _pages_for(self, items: list[tuple[bytes, bytes]]) -> int:
+        """The bytes of all pages that a transaction with these items may write, about and at most."""
+        page = self._env.page_bytes
+        return sum((len(value) + 64 + page) // page * page for _, value in items) + SMALL_BYTES
+
+    def _collect_range(self, sender: int, first: int, last: int) -> int:
+        """A sweep over the packets from `first` to `last`, in as few transactions as the reserve allows."""
+        count = 0
+        while first <= last:
+            here = RangeSet(self._held.get(sender, RangeSet()).within(first, last))
+            until, swept = _shortened(here, last, self._sweep_entries())
+            self._write(partial(self._sweep, sender, first, until, swept), SMALL_BYTES, reserve=0)
+            if sender in self._held:
+                self._held[sender].discard(first, until)
+            self._collected.setdefault(sender, RangeSet()).add(first, until)
+            count += len(swept)
+            first = until + 1
+        return count
+
+    def _sweep(self, sender: int, first: int, last: int, held: RangeSet, transaction: Writing) -> None:
+        packets = transaction.cursor(self._db("packets"))
+        for start, end in held.ranges():
+            if packets.set_range(KEY.pack(sender, start)):
+                for _ in range(end - start + 1):
+                    packets.delete()  # moves to the next
+        range_table.discard(transaction.cursor(self._db("held")), sender, first, last)
+        range_table.add(transaction.cursor(self._db("collected")), sender, first, last)
+
+    def _sweep_entries(self) -> int:
+        entries = sum(map(len, self._held.values()))
+        average = max(1, self.bytes_used() // max(1, entries))
+        return max(64, min(SWEEP_ENTRIES_MAX, SWEEP_BYTES // average))
+
+    def _read_values(self, sender: int, first: int, last: int, count: int) -> tuple[list[bytes], int]:
+        """Up to `count` values of consecutive numbers that are held, and the first of these numbers."""
+        with self._env.reading() as transaction:
+            found = range_table.next_range(transaction.cursor(self._db("held")), sender, first, last)
+            if found is None:
+                return [], first
+            first, last = found
+            packets = transaction.cursor(self._db("packets"))
+            if not packets.set_key(KEY.pack(sender, first)):
+                raise Damaged(sender, first)  # held, and not there
+            views = list(islice(packets.iternext(keys=False), min(count, last - first + 1)))
+            # a damaged length is cut before anything is copied: it would lead out of the file
+            return [bytes(view[: VALUE_BYTES_MAX + 1]) for view in views], first
+
+    def _ranges(self, name: DatabaseName) -> PerSender:
+        with self._env.reading() as transaction:
+            return range_table.load(transaction.cursor(self._db(name)))
+
+    def _about_number(self, key: bytes) -> int:
+        with self._env.reading() as transaction:
+            value = transaction.get(key, db=self._db("about"))
+            return int.from_bytes(value, "big") if value is not None else 0
+
+
+def open_store(
+    path: str | os.PathLike[str], *, group: str | None = None, readonly: bool = False, map_bytes: int | None = None
+) -> LmdbStore:
+    """The store in this directory; made if it is not there, unless `readonly`.
+
+    There is one writer, the logger; with `readonly` any process reads, and commits for consumers. `group` must be the
+    one that the store was made for. `map_bytes` is how large the map is at first; leave it to the store.
+    StoreError says why it cannot be opened.
+    """
+    directory = Path(path)
+    if not readonly:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as reason:
+            raise StoreError(f"{directory}: no directory for a store ({reason.strerror})") from reason
+    return LmdbStore(directory, group=group, readonly=readonly, map_bytes=map_bytes)
+
+
+def _lock(path: Path) -> int:
+    """Be the only logger of this store for as long as the descriptor is open, however the process ends."""
+    try:
+        descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as reason:
+        raise StoreError(f"{path}: cannot be written ({reason.strerror})") from reason
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(descriptor)
+        raise StoreError(
+            f"{path}: another logger has this store, process {owner}: stop it, or give another --store"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def _sync_directories(path: Path) -> None:
+    """Make the names of a new store as durable as its content."""
+    for directory in (path, path.absolute().parent):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _shortened(held: RangeSet, last: int, entries_max: int) -> tuple[int, RangeSet]:
+    """A sweep up to `last` over `held` that deletes at most `entries_max`: where it ends, and what it deletes."""
+    swept = RangeSet()
+    room = entries_max
+    for first, end in held.ranges():
+        if end - first + 1 > room:
+            end = first + room - 1
+            swept.add(first, end)
+            return end, swept
+        swept.add(first, end)
+        room -= end - first + 1
+        if not room:
+            return end, swept
+    return last, swept
+
+
+def _copy(table: PerSender) -> PerSender:
+    return {sender: numbers.copy() for sender, numbers in sorted(table.items()) if numbers}
