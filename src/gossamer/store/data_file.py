@@ -2,7 +2,7 @@
 
 LMDB trusts its file. A page that is referred to but cut off is a bus error, not an exception, so a store is only
 opened when the file is as long as its newest meta page says. What is left of a damaged file is found by `salvage`,
-which looks at every page by itself: an entry's checksum covers its key, so whatever passes was once stored as it is.
+which looks at every page by itself: a block's checksum covers its key, so whatever passes was once stored as it is.
 
 A page has a header of 16 bytes: its number (8), padding (2), flags (2), and where its free space begins and ends (2
 each). A leaf goes on with the offsets of its nodes (2 each); a node has the size of its data (4), flags (2), the size
@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 
 from gossamer.core.messages import PerSender
 from gossamer.core.ranges import RangeSet
+from gossamer.store.blocks import BLOCK_BYTES_MAX, Block, BlockError, unpack
 from gossamer.store.contract import Entry, StoreError
-from gossamer.store.layout import KEY, TAIL, VALUE_BYTES_MAX, is_intact
+from gossamer.store.layout import KEY
 
 DATA_FILE: Final = "data.mdb"
 
@@ -85,31 +86,36 @@ def salvaged_entries(store: Path, progress: Callable[[float], None] = lambda don
         pages = os.fstat(descriptor).st_size // page_bytes
         for number in range(pages):
             page = os.pread(descriptor, page_bytes, number * page_bytes)
-            if page[10:12] == b"\x02\x00" and _PAGE.unpack_from(page)[0] == number:
-                yield from _leaf_entries(descriptor, page, page_bytes)
+            own_number, _, flags, lower, _ = _PAGE.unpack_from(page)
+            if flags == _LEAF and own_number == number:
+                for block in _blocks(descriptor, page, lower):
+                    yield from _intact(block)
             if number % 1024 == 0:
                 progress(number / pages)
 
 
-def _leaf_entries(descriptor: int, page: bytes, page_bytes: int) -> Iterator[Entry]:
-    lower = _PAGE.unpack_from(page)[3]
-    for at in range(_PAGE.size, min(lower, page_bytes - 1), _OFFSET.size):
+def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[Block]:
+    """The blocks of a leaf whose tables are intact."""
+    for at in range(_PAGE.size, min(lower, len(page) - 1), _OFFSET.size):
         try:
             (node,) = _OFFSET.unpack_from(page, at)
             size, flags, key_bytes = _NODE.unpack_from(page, node)
-            if key_bytes != KEY.size or size > VALUE_BYTES_MAX:
+            if key_bytes != KEY.size or size > BLOCK_BYTES_MAX:
                 continue
-            sender, seqno = KEY.unpack_from(page, node + _NODE.size)
+            sender, first = KEY.unpack_from(page, node + _NODE.size)
             start = node + _NODE.size + KEY.size
             value = page[start : start + size]
             if flags & _BIG:
                 (number,) = _PAGE_NUMBER.unpack_from(page, start)
-                value = os.pread(descriptor, size, number * page_bytes + _PAGE.size)
-        except (error, OSError, OverflowError):
-            continue  # a node that points outside of its page, or of the file
-        if is_intact(sender, seqno, value):
-            (time_ns, _) = TAIL.unpack_from(value, len(value) - TAIL.size)
-            yield Entry(sender, seqno, time_ns, value[: -TAIL.size])
+                value = os.pread(descriptor, size, number * len(page) + _PAGE.size)
+            yield unpack(sender, first, value)
+        except (error, OSError, OverflowError, BlockError):
+            continue  # a node that points outside of its page or of the file, or at something else
+
+
+def _intact(block: Block) -> Iterator[Entry]:
+    for number in range(block.first, block.last + 1):
+        yield from block.entries(number, number)[0]
 
 
 def _metas(descriptor: int) -> list[_Meta]:

@@ -1,7 +1,7 @@
-"""How packets lie in the store: keys, values and checksums. Change one of these, and `VERSION` goes up.
+"""What lies in the store, and under which keys. Change one of these, or `blocks`, and `VERSION` goes up.
 
-    packets    sender, seqno (8 bytes each, most significant first) -> datagram, time (8 bytes), checksum (4 bytes)
-    held       sender, first -> last: the ranges that `packets` holds, so that nobody need look at every key
+    packets    sender, number of the first packet (8 bytes each, most significant first) -> a block (see `blocks`)
+    held       sender, first -> last: the ranges of packets that can be read
     collected  sender, first -> last: the ranges that are done with
     consumers  name -> time, then (sender, committed) for each sender
     about      version, group, created, checked out
@@ -9,14 +9,12 @@
 The order of the keys is that of sender and number, so a range is read, and deleted, in one sweep.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from gossamer.core.messages import Horizon
-from gossamer.store.contract import Consumer, Damaged, Entry, StoreError
+from gossamer.store.contract import Consumer, Entry, StoreError
 
 VERSION: Final = 1
 DATAGRAM_BYTES_MAX: Final = 65_535
@@ -24,43 +22,6 @@ CONSUMER_BYTES_MAX: Final = 255
 
 KEY: Final = Struct(">QQ")
 NUMBER: Final = Struct(">Q")
-TAIL: Final = Struct(">Q4s")
-VALUE_BYTES_MAX: Final = DATAGRAM_BYTES_MAX + TAIL.size
-
-_CHECKED: Final = 0x2144DF1C
-"""The CRC-32 of anything that ends in its own CRC-32, least significant byte first."""
-
-
-def _start(sender: int, seqno: int) -> int:
-    """Where the checksum begins: an entry under another's key does not pass for its own."""
-    return (sender ^ seqno) & 0xFFFF_FFFF
-
-
-def pack_value(entry: Entry) -> bytes:
-    """The value of one entry."""
-    content = entry.datagram + NUMBER.pack(entry.time_ns)
-    return content + crc32(content, _start(entry.sender, entry.seqno)).to_bytes(4, "little")
-
-
-def unpack_values(sender: int, first: int, values: Sequence[bytes]) -> tuple[list[Entry], Damaged | None]:
-    """The entries `first`, `first + 1`, ... up to the first damaged one, and that one."""
-    numbers = range(first, first + len(values))
-    checksums = list(map(crc32, values, [_start(sender, number) for number in numbers]))
-    damaged = None
-    if checksums.count(_CHECKED) != len(checksums):
-        intact = next(i for i, checksum in enumerate(checksums) if checksum != _CHECKED)
-        damaged = Damaged(sender, first + intact)
-        values = values[:intact]
-    times = [time_ns for time_ns, _ in TAIL.iter_unpack(b"".join([value[-TAIL.size :] for value in values]))]
-    datagrams = [value[: -TAIL.size] for value in values]
-    # Entry(...) runs Python code for each entry: this does not.
-    rows = zip(repeat(sender), numbers, times, datagrams)
-    return list(map(tuple.__new__, repeat(Entry), rows)), damaged
-
-
-def is_intact(sender: int, seqno: int, value: bytes) -> bool:
-    """Whether this is the value of that entry, to the bit."""
-    return TAIL.size <= len(value) <= VALUE_BYTES_MAX and crc32(value, _start(sender, seqno)) == _CHECKED
 
 
 def check_entries(entries: Iterable[Entry]) -> None:

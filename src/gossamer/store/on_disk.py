@@ -1,9 +1,10 @@
 """The log store on disk, in LMDB: one process writes, any number read meanwhile.
 
-Every `append` is one transaction and one sync (group commit: the logger gathers, the store does not). The writer keeps
-the ranges that are held and collected in memory and writes what changes of them in the same transaction as the
-packets, so opening a store of any size takes as long as reading its ranges. A second logger is kept out by a lock on a
-file of its own, since LMDB's lock is only held during a transaction, and consumers commit from other processes.
+Every `append` is one transaction and one sync (group commit: the logger gathers, the store does not), and its packets
+lie together in `blocks`: the more of a sender come at a time, the better. The writer keeps the ranges that are held
+and collected in memory and writes what changes of them in the same transaction as the packets, so opening a store of
+any size takes as long as reading its ranges. A second logger is kept out by a lock on a file of its own, since LMDB's
+lock is only held during a transaction, and consumers commit from other processes.
 """
 
 from __future__ import annotations
@@ -13,27 +14,24 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from gossamer.core.messages import Horizon, PerSender
 from gossamer.core.ranges import RangeSet
-from gossamer.store import range_table
+from gossamer.store import block_table, blocks, range_table
+from gossamer.store.blocks import Block
 from gossamer.store.contract import Consumer, Damaged, Entry, StoreError, StoreFull
 from gossamer.store.environment import DatabaseName, Environment, acquire, release
 from gossamer.store.layout import (
     KEY,
     NUMBER,
-    VALUE_BYTES_MAX,
     VERSION,
     advanced,
     check_commit,
     check_entries,
     pack_consumer,
-    pack_value,
     unpack_consumer,
-    unpack_values,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LOCK_FILE: Final = "logger.lock"
-READ_ENTRIES_MAX: Final = 256
-READ_BYTES: Final = 1 << 20
+READ_BYTES: Final = 128 << 10
 """About what one read transaction copies."""
 SWEEP_ENTRIES_MAX: Final = 16_384
 SWEEP_BYTES: Final = 64 << 20
@@ -86,13 +83,13 @@ class LmdbStore:
             numbers = self._unknown(sender, by_number)
             if numbers:
                 new[sender] = numbers
-                items += [(KEY.pack(sender, number), pack_value(by_number[number])) for number in numbers]
+                items += _pack_blocks(sender, numbers, by_number)
         if not items:
             self._may_write()
             return
 
         def work(transaction: Writing) -> None:
-            transaction.cursor(self._db("packets")).putmulti(items, overwrite=False)
+            transaction.cursor(self._db("packets")).putmulti(items)
             held = transaction.cursor(self._db("held"))
             for sender, numbers in new.items():
                 for first, last in numbers.ranges():
@@ -111,14 +108,19 @@ class LmdbStore:
         return count
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
-        """See `LogStore`."""
+        """See `LogStore`. If the table of its block is damaged, all packets of the block go."""
 
-        def work(transaction: Writing) -> None:
-            transaction.delete(KEY.pack(sender, seqno), db=self._db("packets"))
-            range_table.discard(transaction.cursor(self._db("held")), sender, seqno, seqno)
+        def work(transaction: Writing) -> RangeSet:
+            ours = self._held.get(sender, RangeSet())
+            gone = block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, ours)
+            held = transaction.cursor(self._db("held"))
+            for first, last in gone.ranges():
+                range_table.discard(held, sender, first, last)
+            return gone
 
-        self._write(work, SMALL_BYTES, reserve=0)
-        self._held.get(sender, RangeSet()).discard(seqno)
+        gone = self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
+        if sender in self._held:
+            self._held[sender].subtract(gone)
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""
@@ -148,18 +150,11 @@ class LmdbStore:
 
     def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
         """See `LogStore`. No transaction is open while the caller works: it may take as long as it likes."""
-        count = 32
         while first <= last:
-            values, first = self._read_values(sender, first, last, count)
-            if not values:
-                return
-            entries, damaged = unpack_values(sender, first, values)
+            entries, damaged, first = self._read_some(sender, first, last)
             yield from entries
             if damaged is not None:
                 raise damaged
-            first += len(values)
-            average = sum(map(len, values)) // len(values)
-            count = max(8, min(READ_ENTRIES_MAX, READ_BYTES // average))
 
     def held(self) -> PerSender:
         """See `LogStore`."""
@@ -234,25 +229,20 @@ class LmdbStore:
         self._env.write(work, SMALL_BYTES)
 
     def _load(self) -> tuple[PerSender, PerSender]:
-        """The ranges held and collected; those held are found anew if the table does not agree with the packets."""
+        """The ranges held and collected; those held are found anew if that table is missing."""
         held, collected = self._ranges("held"), self._ranges("collected")
-        with self._env.reading() as transaction:
-            entries = transaction.stat(self._db("packets"))["entries"]
-        if sum(map(len, held.values())) != entries:
-            held = self._rebuild()
+        if not held and self._env.tree_bytes("packets"):
+            held = self._rebuild(collected)
         return held, collected
 
-    def _rebuild(self) -> PerSender:
-        """The table `held` anew, from the keys."""
+    def _rebuild(self, collected: PerSender) -> PerSender:
+        """The table `held` anew, from the blocks."""
 
         def work(transaction: Writing) -> PerSender:
-            held: PerSender = {}
-            for key in transaction.cursor(self._db("packets")).iternext(values=False):
-                sender, seqno = KEY.unpack(key)
-                held.setdefault(sender, RangeSet()).add(seqno)
-            transaction.drop(self._db("held"), delete=False)
+            held = block_table.numbers(transaction.cursor(self._db("packets")))
             table = transaction.cursor(self._db("held"))
             for sender, numbers in held.items():
+                numbers.subtract(collected.get(sender, RangeSet()))
                 for first, last in numbers.ranges():
                     range_table.add(table, sender, first, last)
             return held
@@ -308,21 +298,18 @@ class LmdbStore:
         count = 0
         while first <= last:
             here = RangeSet(self._held.get(sender, RangeSet()).within(first, last))
-            until, swept = _shortened(here, last, self._sweep_entries())
-            self._write(partial(self._sweep, sender, first, until, swept), SMALL_BYTES, reserve=0)
+            until = _shortened(here, last, self._sweep_entries())
+            self._write(partial(self._sweep, sender, first, until), SMALL_BYTES, reserve=0)
+            count += sum(b - a + 1 for a, b in here.within(first, until))
             if sender in self._held:
                 self._held[sender].discard(first, until)
             self._collected.setdefault(sender, RangeSet()).add(first, until)
-            count += len(swept)
             first = until + 1
         return count
 
-    def _sweep(self, sender: int, first: int, last: int, held: RangeSet, transaction: Writing) -> None:
-        packets = transaction.cursor(self._db("packets"))
-        for start, end in held.ranges():
-            if packets.set_range(KEY.pack(sender, start)):
-                for _ in range(end - start + 1):
-                    packets.delete()  # moves to the next
+    def _sweep(self, sender: int, first: int, last: int, transaction: Writing) -> None:
+        held = self._held.get(sender, RangeSet())
+        block_table.sweep(transaction.cursor(self._db("packets")), sender, first, last, held)
         range_table.discard(transaction.cursor(self._db("held")), sender, first, last)
         range_table.add(transaction.cursor(self._db("collected")), sender, first, last)
 
@@ -331,19 +318,26 @@ class LmdbStore:
         average = max(1, self.bytes_used() // max(1, entries))
         return max(64, min(SWEEP_ENTRIES_MAX, SWEEP_BYTES // average))
 
-    def _read_values(self, sender: int, first: int, last: int, count: int) -> tuple[list[bytes], int]:
-        """Up to `count` values of consecutive numbers that are held, and the first of these numbers."""
+    def _read_some(self, sender: int, first: int, last: int) -> tuple[list[Entry], Damaged | None, int]:
+        """What is held of `first..last`, or the beginning of it: the entries, what stopped us, and where to go on."""
+        found: list[tuple[int, int, Block]] = []
+        damaged: Damaged | None = None
+        copied = 0
         with self._env.reading() as transaction:
-            found = range_table.next_range(transaction.cursor(self._db("held")), sender, first, last)
-            if found is None:
-                return [], first
-            first, last = found
-            packets = transaction.cursor(self._db("packets"))
-            if not packets.set_key(KEY.pack(sender, first)):
-                raise Damaged(sender, first)  # held, and not there
-            views = list(islice(packets.iternext(keys=False), min(count, last - first + 1)))
-            # a damaged length is cut before anything is copied: it would lead out of the file
-            return [bytes(view[: VALUE_BYTES_MAX + 1]) for view in views], first
+            held, packets = transaction.cursor(self._db("held")), transaction.cursor(self._db("packets"))
+            while copied < READ_BYTES and damaged is None:
+                piece = range_table.next_range(held, sender, first, last)
+                if piece is None:
+                    first = last + 1
+                    break
+                block = block_table.find(packets, sender, piece[0])
+                if block is None:  # held, and not there
+                    damaged = Damaged(sender, piece[0])
+                else:
+                    found.append((piece[0], min(piece[1], block.last), block))
+                    first = found[-1][1] + 1
+                    copied += sum(map(len, block.datagrams))
+        return *_intact(found, damaged), first
 
     def _ranges(self, name: DatabaseName) -> PerSender:
         with self._env.reading() as transaction:
@@ -402,20 +396,31 @@ def _sync_directories(path: Path) -> None:
             os.close(descriptor)
 
 
-def _shortened(held: RangeSet, last: int, entries_max: int) -> tuple[int, RangeSet]:
-    """A sweep up to `last` over `held` that deletes at most `entries_max`: where it ends, and what it deletes."""
-    swept = RangeSet()
-    room = entries_max
+def _shortened(held: RangeSet, last: int, entries_max: int) -> int:
+    """Where a sweep up to `last` over `held` must end to take at most `entries_max`."""
     for first, end in held.ranges():
-        if end - first + 1 > room:
-            end = first + room - 1
-            swept.add(first, end)
-            return end, swept
-        swept.add(first, end)
-        room -= end - first + 1
-        if not room:
-            return end, swept
-    return last, swept
+        if end - first + 1 >= entries_max:
+            return first + entries_max - 1
+        entries_max -= end - first + 1
+    return last
+
+
+def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, Entry]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values for these of a sender's entries."""
+    for first, last in numbers.ranges():
+        for number, value in blocks.pack_run([by_number[number] for number in range(first, last + 1)]):
+            yield KEY.pack(sender, number), value
+
+
+def _intact(pieces: list[tuple[int, int, Block]], damaged: Damaged | None) -> tuple[list[Entry], Damaged | None]:
+    """The entries of these pieces of blocks up to a damaged one, and that one; else the one that comes behind them."""
+    entries: list[Entry] = []
+    for first, last, block in pieces:
+        intact, broken = block.entries(first, last)
+        entries += intact
+        if broken is not None:
+            return entries, broken
+    return entries, damaged
 
 
 def _copy(table: PerSender) -> PerSender:
