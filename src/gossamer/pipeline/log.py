@@ -15,7 +15,7 @@ import pyarrow as pa
 from gossamer.core.ranges import RangeSet
 from gossamer.pipeline.options import KEY_VARIABLE, ReadOptions
 from gossamer.pipeline.positions import Extent
-from gossamer.pipeline.rows import SEALED, Open, Part, Reading, body_of, fragment_index, matching
+from gossamer.pipeline.rows import SEALED, Open, Part, Reading, body_of, fragment_place, matching
 from gossamer.pipeline.session import PipelineError
 from gossamer.pubsub.subjects import compile_pattern
 from gossamer.store import Damaged, Entry, LogStore, StoreError, open_store
@@ -57,9 +57,10 @@ class Log:
         entry = self._entry(sender, position - 1)
         try:
             body = body_of(entry, self.open_datagram) if entry is not None else b""
-            return position - 2 - fragment_index(body) if is_fragment(body) else position - 1
+            index, count = fragment_place(body) if is_fragment(body) else (0, 1)
         except WireError:
             return position - 1
+        return position - 1 if index + 1 == count else position - 2 - index
 
     def tasks(self, extent: Extent, ranges: dict[int, tuple[int, int]]) -> list[list[Part]]:
         """The ranges `(first, behind)` by sender as the work of several tasks, each with about as many packets."""

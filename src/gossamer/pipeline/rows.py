@@ -130,7 +130,7 @@ class Reading:
             self._on_loss(f"packet {entry.seqno} of sender {entry.sender} in the log cannot be read: {error}")
 
     def _add_fragment(self, seqno: int, body: bytes) -> None:
-        index = fragment_index(body)
+        index, _ = fragment_place(body)
         if index and seqno - index < self._part.first <= seqno and not self._whole.held_bytes:
             self._look_back(seqno - index, self._part.first - 1)
         event = self._whole.add(Packet(self._part.sender, seqno, body))
@@ -148,11 +148,12 @@ class Reading:
         self.packets = before  # these are of another part
 
 
-def fragment_index(body: bytes) -> int:
-    """Which fragment of its event this is; WireError if it is cut short."""
+def fragment_place(body: bytes) -> tuple[int, int]:
+    """Which fragment of its event this is, from 0, and how many there are; WireError if it is cut short."""
     if len(body) < FRAGMENT_HEAD.size:
         raise WireError("a fragment is cut short")
-    return int(FRAGMENT_HEAD.unpack_from(body)[3])
+    _, _, _, index, count, _ = FRAGMENT_HEAD.unpack_from(body)
+    return index, count
 
 
 def body_of(entry: Entry, open_datagram: Open) -> bytes:
