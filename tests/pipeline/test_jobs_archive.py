@@ -88,7 +88,6 @@ def test_a_crash_at_any_step_leaves_the_table_before_the_change_or_behind_it(tmp
             patched.setattr(Path, "unlink", crashing(Path.unlink))
             with pytest.raises(KeyboardInterrupt):
                 table.commit(staged, batch=1, query="q", remove=["date=1/subject=a/one.parquet"])
-                raise AssertionError("fewer steps than crashes")
 
     seen = values(Table(tmp_path))
     again = Table(tmp_path)

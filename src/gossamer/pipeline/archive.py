@@ -60,7 +60,11 @@ def archive(
     """Bring the log into the table `out`: what is there now, or with `every_s` for ever, a batch every so often."""
     from gossamer.pipeline.source import LogSource
 
-    options = replace(options, consumer=options.consumer or CONSUMER)
+    options = replace(
+        options,
+        consumer=options.consumer or CONSUMER,
+        offsets_per_trigger_max=options.offsets_per_trigger_max or PACKETS_PER_BATCH,
+    )
     with open_log(options) as log:
         log.check_key(log.extent())
     table = Table(out)
@@ -69,7 +73,7 @@ def archive(
     with table.changing(), plain_errors():
         archiving = _Archiving(spark, table, merge_files, on_batch)
         archiving.check_checkpoint()
-        stream = spark.readStream.format("gossamer").options(**_as_options(options)).load()
+        stream = spark.readStream.format("gossamer").options(**options.as_options()).load()
         writer = stream.writeStream.foreachBatch(archiving.take).option("checkpointLocation", str(checkpoint))
         trigger = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
         query = writer.trigger(**trigger).start()
@@ -159,17 +163,3 @@ def _dated(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     return rows.withColumn("date", f.to_date("timestamp")).withColumn("subject", f.col("topic"))
-
-
-def _as_options(options: ReadOptions) -> dict[str, str]:
-    """The options of the read, as Spark wants them."""
-    return {
-        "store": os.path.abspath(options.store),
-        "subscribe": options.subscribe,
-        "consumer": options.consumer or CONSUMER,
-        "maxOffsetsPerTrigger": str(options.offsets_per_trigger_max or PACKETS_PER_BATCH),
-        "failOnDataLoss": str(options.fail_on_data_loss).lower(),
-        "gapTimeout": str(options.gap_timeout_s),
-        "minPartitions": str(options.partitions_min),
-        **({"key": ",".join(key.hex() for key in options.keys)} if options.keys else {}),
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,6 +71,22 @@ class ReadOptions:
             keys=parse_keys(given.get("key") or os.environ.get(KEY_VARIABLE, "")),
         )
 
+    def as_options(self) -> dict[str, str]:
+        """As `spark.read` wants them; the inverse of `parse`."""
+        most = self.offsets_per_trigger_max
+        return {
+            "store": os.path.abspath(self.store),
+            "subscribe": self.subscribe,
+            "startingOffsets": _written(self.starting),
+            "endingOffsets": _written(self.ending),
+            "failOnDataLoss": str(self.fail_on_data_loss).lower(),
+            "minPartitions": str(self.partitions_min),
+            "gapTimeout": str(self.gap_timeout_s),
+            **({"maxOffsetsPerTrigger": str(most)} if most is not None else {}),
+            **({"consumer": self.consumer} if self.consumer is not None else {}),
+            **({"key": ",".join(key.hex() for key in self.keys)} if self.keys else {}),
+        }
+
     def ring(self) -> KeyRing:
         """The keys, ready to open with."""
         return KeyRing(self.keys)
@@ -86,6 +103,10 @@ def parse_keys(text: str) -> tuple[bytes, ...]:
 
 def _where(option: str, text: str) -> str | Positions:
     return text.lower() if text.lower() in ("earliest", "latest") else positions.parse(option, text)
+
+
+def _written(where: str | Positions) -> str:
+    return where if isinstance(where, str) else json.dumps(positions.to_offset(where))
 
 
 def _pattern(text: str) -> str:

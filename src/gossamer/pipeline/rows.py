@@ -23,6 +23,7 @@ from gossamer.pipeline.session import PipelineError
 from gossamer.store.contract import Damaged, Entry, LogStore
 from gossamer.wire import WireError, decode
 from gossamer.wire.attributes import Attribute
+from gossamer.wire.codec import CHECKSUM_BYTES, DATA_BYTES, HEADER_BYTES
 from gossamer.wire.columns import ColumnBuilder, Columns
 from gossamer.wire.events import BODY, is_fragment
 from gossamer.wire.fragments import HEAD as FRAGMENT_HEAD
@@ -53,6 +54,7 @@ KEY = "key"
 BATCH_EVENTS, BATCH_BYTES = 16_384, 8 << 20
 """A record batch ends when it has either."""
 SEALED = b"S"
+_BODY_AT = DATA_BYTES - CHECKSUM_BYTES
 
 Open = Callable[[bytes], bytes]
 """From the datagram in the log to the datagram as it was before it was sealed."""
@@ -86,6 +88,7 @@ class Reading:
         self._whole = Reassembler()
         self._builder = ColumnBuilder()
         self._seqnos: list[int] = []
+        self._head = b""  # of the datagrams, up to the number
         self.packets = 0
         """Seen so far, damaged ones included."""
 
@@ -120,7 +123,7 @@ class Reading:
 
     def _add(self, entry: Entry) -> None:
         try:
-            body = body_of(entry, self._open)
+            body = self._body(entry)
             if is_fragment(body):
                 self._add_fragment(entry.seqno, body)
             else:
@@ -128,6 +131,20 @@ class Reading:
                 self._seqnos.append(entry.seqno)
         except WireError as error:
             self._on_loss(f"packet {entry.seqno} of sender {entry.sender} in the log cannot be read: {error}")
+
+    def _body(self, entry: Entry) -> bytes:
+        """As `body_of`, with a short way for what follows an intact packet: the store has its own checksum."""
+        datagram = entry.datagram
+        if (
+            self._head
+            and datagram.startswith(self._head)
+            and datagram[HEADER_BYTES:_BODY_AT] == entry.seqno.to_bytes(8)
+        ):
+            return datagram[_BODY_AT:-CHECKSUM_BYTES]
+        body = body_of(entry, self._open)
+        if datagram[:1] != SEALED:
+            self._head = datagram[:HEADER_BYTES]
+        return body
 
     def _add_fragment(self, seqno: int, body: bytes) -> None:
         index, _ = fragment_place(body)

@@ -59,10 +59,26 @@ class ColumnBuilder:
         """Events so far."""
         self.payload_bytes = 0
         """Bytes of their payloads."""
+        # A body of one simple block is read by its head alone; the next one mostly has the same head and length.
+        self._like = b""
+        self._like_bytes = -1
 
     def add(self, body: bytes) -> None:
         """Take the events of a body; WireError, never any other error, and nothing is taken, if it holds no events."""
+        if len(body) == self._like_bytes and body.startswith(self._like, BODY.size) and body[0] == EVENTS:
+            run = self._runs[-1]
+            self._runs.append(run)
+            self._payloads.append(body[BODY.size + len(self._like) :])
+            self.count += run[0]
+            self.payload_bytes += run[0] * run[1]
+            self._end_packet(run[0], int.from_bytes(body[1 : BODY.size]))
+        else:
+            self._add_other(body)
+
+    def _add_other(self, body: bytes) -> None:
+        """Take a body that is not like the one before."""
         before = self.count, self.payload_bytes, len(self._runs), len(self._payloads), len(self._attributes)
+        self._like_bytes = -1
         try:
             kind, time_ns = BODY.unpack_from(body)
             if kind != EVENTS:
@@ -74,9 +90,19 @@ class ColumnBuilder:
             self._go_back(*before)
             raise WireError(str(reason)) from None
         self._end_packet(self.count - before[0], time_ns)
+        if len(self._runs) == before[2] + 1:
+            self._note_head(body)
+
+    def _note_head(self, body: bytes) -> None:
+        """What begins a body with one run of events, if that is one simple block."""
+        form, _, _, width = blocks.HEAD.unpack_from(body, BODY.size)
+        if not form:
+            self._like = body[BODY.size : BODY.size + blocks.HEAD.size + width]
+            self._like_bytes = len(body)
 
     def add_event(self, event: Event, time_ns: int) -> None:
         """Take an event that came in fragments, as a packet of its own."""
+        self._like_bytes = -1
         self._take(1, len(event.payload), event.subject)
         self._payloads.append(event.payload)
         if event.attributes:
