@@ -35,7 +35,7 @@ def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeS
     block_first = _seek(table, sender, first)
     while block_first is not None and block_first <= last:
         block_last = block_first + count_packets(table.value()) - 1
-        if held.within(block_first, first - 1) or held.within(last + 1, block_last):
+        if _any_held(held, block_first, first - 1) or _any_held(held, last + 1, block_last):
             table.next()
         else:
             table.delete()  # moves to the next
@@ -59,7 +59,7 @@ def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> R
     if number <= block.last:
         table.delete()
         for part_first, part_last in ((first, number - 1), (number + 1, block.last)):
-            if held.within(part_first, part_last):
+            if _any_held(held, part_first, part_last):
                 start, value = block.part(part_first, part_last)
                 table.put(KEY.pack(sender, start), value)
     return gone
@@ -72,6 +72,10 @@ def numbers(table: Cursor[bytes]) -> PerSender:
         sender, first = KEY.unpack(key)
         found.setdefault(sender, RangeSet()).add(first, first + max(1, count_packets(value)) - 1)
     return found
+
+
+def _any_held(held: RangeSet, first: int, last: int) -> bool:
+    return first <= last and bool(held.within(first, last))
 
 
 def _seek(table: Table, sender: int, number: int) -> int | None:

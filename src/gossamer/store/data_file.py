@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from gossamer.core.messages import PerSender
 from gossamer.core.ranges import RangeSet
@@ -67,6 +67,34 @@ def check_whole(store: Path) -> None:
             f"{path}: cut short, {size:,} of at least {needed:,} bytes; `gossamer log info {store}` says what is"
             " readable, and another logger can fill a new store"
         )
+
+
+def check_structure(store: Path) -> None:
+    """StoreError if pages, trees or the list of free pages contradict each other: LMDB would crash when it writes.
+
+    About 0.2 s for a gigabyte of packets. The packets themselves are checked when they are read.
+    """
+    from lmdb import verify
+
+    for _ in range(3):
+        before = _newest(store)
+        try:
+            problems: list[str] = cast(Any, verify).verify(str(store))
+        except cast(Any, verify).VerifyError as reason:
+            problems = [str(reason)]
+        if not problems:
+            return
+        if _newest(store) == before:  # else a consumer committed meanwhile: look again
+            break
+    raise StoreError(
+        f"{store / DATA_FILE}: damaged ({problems[0]}); `gossamer log info {store}` says what is readable, and another"
+        " logger can fill a new store"
+    )
+
+
+def _newest(store: Path) -> int:
+    with (store / DATA_FILE).open("rb") as file:
+        return max((meta.transaction for meta in _metas(file.fileno())), default=0)
 
 
 def salvage(store: Path, progress: Callable[[float], None] = lambda done: None) -> PerSender:

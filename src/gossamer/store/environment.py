@@ -40,6 +40,10 @@ RESERVE_BYTES: Final = 1 << 20
 
 It also keeps zeros behind the last page, so that a damaged length or offset leads there, and not out of the file.
 """
+_LOCK_BYTES: Final = 8192
+"""What LMDB's table of 126 readers takes."""
+_OWN_PAGES: Final = 8
+"""About what LMDB takes for itself: meta data, the list of databases, the list of free pages."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -128,8 +132,8 @@ class Environment:
                 self._set_map(0)  # a writer elsewhere has made it larger
         except lmdb.Error as reason:
             raise self._error(reason) from reason
-        except struct_error as reason:
-            raise StoreError(f"{self.path}: a table of the store is damaged ({reason})") from reason
+        except (struct_error, ValueError) as reason:
+            raise self._damaged(reason) from reason
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], T], new_bytes: int, reserve: int = RESERVE_BYTES) -> T:
         """Do `work` in one transaction, synced when this returns; it is done again if the map had to grow."""
@@ -145,6 +149,8 @@ class Environment:
                     self._set_map(0)
                 except lmdb.Error as reason:
                     raise self._error(reason) from reason
+                except (struct_error, ValueError) as reason:
+                    raise self._damaged(reason) from reason
 
     def tree_bytes(self, name: DatabaseName) -> int:
         """The pages of one database."""
@@ -185,12 +191,9 @@ class Environment:
                     raise StoreError(f"{self.path}: {reason.strerror}") from reason
                 full = reason
         # pages of what was collected are used again; if they are too scattered, the transaction itself will fail
-        if self._free_bytes(used) < new_bytes + reserve:
-            raise StoreFull(f"{self.path}: {full.strerror}, {new_bytes:,} bytes more: free some, or collect") from full
-
-    def _free_bytes(self, used: int) -> int:
         trees = sum(self.tree_bytes(name) for name in DATABASES)
-        return used - trees - 4 * self.page_bytes
+        if size - trees - _OWN_PAGES * self.page_bytes < new_bytes + reserve:
+            raise StoreFull(f"{self.path}: {full.strerror}, {new_bytes:,} bytes more: free some, or collect") from full
 
     def _error(self, reason: lmdb.Error) -> StoreError:
         if reason.code in _FULL:
@@ -198,13 +201,21 @@ class Environment:
         if isinstance(reason, lmdb.ReadersFullError):
             return StoreError(f"{self.path}: too many readers at a time: close some")
         if isinstance(reason, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError | lmdb.PanicError):
-            return StoreError(f"{self.path}: damaged ({reason}); `gossamer log info` says what is readable")
+            return self._damaged(reason)
         return StoreError(f"{self.path}: {reason}")
+
+    def _damaged(self, reason: Exception) -> StoreError:
+        return StoreError(
+            f"{self.path}: damaged ({reason}); `gossamer log info {self.path}` says what is readable, and another"
+            " logger can fill a new store"
+        )
 
 
 def _open(path: Path, writable: bool, map_bytes: int | None) -> lmdb.Environment:
     if not writable or (path / DATA_FILE).exists():
         check_whole(path)
+    if writable:
+        _allocate_locks(path)
     try:
         return _open_mapped(path, writable, map_bytes or (_file_system_bytes(path) if writable else 0))
     except lmdb.MemoryError:  # the address space is limited
@@ -224,6 +235,19 @@ def _open_mapped(path: Path, writable: bool, map_bytes: int) -> lmdb.Environment
         if reason.code in _FULL:
             raise StoreFull(f"{path}: {os.strerror(reason.code)}: no room for a store") from reason
         raise StoreError(f"{path}: cannot be opened ({reason})") from reason
+
+
+def _allocate_locks(path: Path) -> None:
+    """LMDB writes its table of readers through a map: on a full file system that would be a bus error."""
+    try:
+        descriptor = os.open(path / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(descriptor, 0, _LOCK_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError as reason:
+        kind: type[StoreError] = StoreFull if reason.errno in _FULL else StoreError
+        raise kind(f"{path}: cannot be written ({reason.strerror})") from reason
 
 
 def _file_system_bytes(path: Path) -> int:

@@ -6,22 +6,40 @@
     consumers  name -> time, then (sender, committed) for each sender
     about      version, group, created, checked out
 
-The order of the keys is that of sender and number, so a range is read, and deleted, in one sweep.
+Values end in a CRC-32 (see `with_checksum`), blocks have their own. The order of the keys is that of sender and number,
+so a range is read, and deleted, in one sweep.
 """
 
 from collections.abc import Iterable
 from struct import Struct
 from typing import Final
+from zlib import crc32
 
 from gossamer.core.messages import Horizon
 from gossamer.store.contract import Consumer, Entry, StoreError
 
 VERSION: Final = 1
+NUMBER_MAX: Final = (1 << 63) - 1
 DATAGRAM_BYTES_MAX: Final = 65_535
 CONSUMER_BYTES_MAX: Final = 255
+CONTENT_BYTES_MAX: Final = 16 << 20
+"""For a value that is no block: a consumer with a million senders."""
 
 KEY: Final = Struct(">QQ")
 NUMBER: Final = Struct(">Q")
+
+
+def with_checksum(key: bytes, content: bytes) -> bytes:
+    """The value for `content` under `key`: a CRC-32 of both behind it. (A block has its own.)"""
+    return content + crc32(content, crc32(key)).to_bytes(4, "big")
+
+
+def without_checksum(key: bytes | memoryview, value: bytes | memoryview) -> bytes:
+    """The content of a value; ValueError if it is damaged."""
+    content = bytes(value[:-4]) if len(value) <= CONTENT_BYTES_MAX else b""
+    if crc32(content, crc32(key)).to_bytes(4, "big") != value[-4:]:
+        raise ValueError("a checksum does not match")
+    return content
 
 
 def check_entries(entries: Iterable[Entry]) -> None:

@@ -13,6 +13,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -22,16 +23,20 @@ from gossamer.core.ranges import RangeSet
 from gossamer.store import block_table, blocks, range_table
 from gossamer.store.blocks import Block
 from gossamer.store.contract import Consumer, Damaged, Entry, StoreError, StoreFull
+from gossamer.store.data_file import DATA_FILE, check_structure, check_whole
 from gossamer.store.environment import DatabaseName, Environment, acquire, release
 from gossamer.store.layout import (
     KEY,
     NUMBER,
+    NUMBER_MAX,
     VERSION,
     advanced,
     check_commit,
     check_entries,
     pack_consumer,
     unpack_consumer,
+    with_checksum,
+    without_checksum,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +66,9 @@ class LmdbStore:
         self._lock = None if readonly else _lock(path)
         self._environment: Environment | None = None
         try:
+            if not readonly and (path / DATA_FILE).exists():
+                check_whole(path)
+                check_structure(path)
             self._environment = acquire(path, writable=not readonly, map_bytes=map_bytes)
             self._env.open_databases(create=not readonly and self._env.is_new())
             self.group: Final = self._check_about(group)
@@ -129,9 +137,9 @@ class LmdbStore:
 
         def work(transaction: Writing) -> None:
             value = transaction.get(key, db=self._db("consumers"))
-            before = unpack_consumer(consumer, value).committed if value is not None else {}
+            before = unpack_consumer(consumer, without_checksum(key, value)).committed if value is not None else {}
             after = pack_consumer(advanced(before, positions), time.time_ns())
-            transaction.put(key, after, db=self._db("consumers"))
+            transaction.put(key, with_checksum(key, after), db=self._db("consumers"))
 
         self._env.make_writable()
         self._env.write(work, SMALL_BYTES + 2 * KEY.size * len(positions), reserve=0)
@@ -144,12 +152,13 @@ class LmdbStore:
     def check_out(self, below: int) -> None:
         """See `LogStore`."""
         if below > self.checked_out():
-            self._write(lambda t: t.put(b"checked out", NUMBER.pack(below), db=self._db("about")), SMALL_BYTES)
+            self._put_about({b"checked out": NUMBER.pack(below)})
 
     # Reading
 
     def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
         """See `LogStore`. No transaction is open while the caller works: it may take as long as it likes."""
+        first, last = max(first, 0), min(last, NUMBER_MAX)
         while first <= last:
             entries, damaged, first = self._read_some(sender, first, last)
             yield from entries
@@ -166,9 +175,7 @@ class LmdbStore:
 
     def consumers(self) -> list[Consumer]:
         """See `LogStore`."""
-        with self._env.reading() as transaction:
-            rows = [(bytes(key).decode(), bytes(value)) for key, value in transaction.cursor(self._db("consumers"))]
-        return [unpack_consumer(name, value) for name, value in rows]
+        return [unpack_consumer(name.decode(), value) for name, value in self._rows("consumers").items()]
 
     def checked_out(self) -> int:
         """See `LogStore`."""
@@ -201,8 +208,7 @@ class LmdbStore:
 
     def _check_about(self, group: str | None) -> str:
         """Whether this is a store for us; the name of its group. A new one becomes ours."""
-        with self._env.reading() as transaction:
-            about = {bytes(k): bytes(v) for k, v in transaction.cursor(self._db("about"))}
+        about = self._rows("about")
         if not about:
             if self.readonly:
                 raise StoreError(f"{self.path}: the store is not ready yet: a logger is just making it")
@@ -224,13 +230,17 @@ class LmdbStore:
     def _put_about(self, rows: dict[bytes, bytes]) -> None:
         def work(transaction: Writing) -> None:
             for key, value in rows.items():
-                transaction.put(key, value, db=self._db("about"))
+                transaction.put(key, with_checksum(key, value), db=self._db("about"))
 
-        self._env.write(work, SMALL_BYTES)
+        self._write(work, SMALL_BYTES)
 
     def _load(self) -> tuple[PerSender, PerSender]:
-        """The ranges held and collected; those held are found anew if that table is missing."""
-        held, collected = self._ranges("held"), self._ranges("collected")
+        """The ranges held and collected; those held are found anew if that table is missing or damaged."""
+        collected = self._ranges("collected")
+        try:
+            held = self._ranges("held")
+        except StoreError:  # that table can be made anew; if it is more than that, this fails, too
+            held = {}
         if not held and self._env.tree_bytes("packets"):
             held = self._rebuild(collected)
         return held, collected
@@ -240,6 +250,7 @@ class LmdbStore:
 
         def work(transaction: Writing) -> PerSender:
             held = block_table.numbers(transaction.cursor(self._db("packets")))
+            transaction.drop(self._db("held"), delete=False)
             table = transaction.cursor(self._db("held"))
             for sender, numbers in held.items():
                 numbers.subtract(collected.get(sender, RangeSet()))
@@ -343,10 +354,12 @@ class LmdbStore:
         with self._env.reading() as transaction:
             return range_table.load(transaction.cursor(self._db(name)))
 
-    def _about_number(self, key: bytes) -> int:
+    def _rows(self, name: DatabaseName) -> dict[bytes, bytes]:
         with self._env.reading() as transaction:
-            value = transaction.get(key, db=self._db("about"))
-            return int.from_bytes(value, "big") if value is not None else 0
+            return {bytes(key): without_checksum(key, value) for key, value in transaction.cursor(self._db(name))}
+
+    def _about_number(self, key: bytes) -> int:
+        return int.from_bytes(self._rows("about").get(key, b""), "big")
 
 
 def open_store(
@@ -381,8 +394,8 @@ def _lock(path: Path) -> int:
         raise StoreError(
             f"{path}: another logger has this store, process {owner}: stop it, or give another --store"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # a full disk: the lock counts, the number is only for the message above
+        os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
     return descriptor
 
 

@@ -1,4 +1,7 @@
-"""Ranges in a table of LMDB, one row each, `sender, first -> last`: a change costs the rows that it touches."""
+"""Ranges in a table of LMDB, one row each, `sender, first -> last`: a change costs the rows that it touches.
+
+ValueError or struct.error from any of these: the table is damaged.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.core.messages import PerSender
 from gossamer.core.ranges import Range, RangeSet
-from gossamer.store.layout import KEY, NUMBER
+from gossamer.store.layout import KEY, NUMBER, with_checksum, without_checksum
 
 if TYPE_CHECKING:
     from lmdb import Cursor
@@ -19,13 +22,13 @@ def load(table: Table) -> PerSender:
     found: PerSender = {}
     for key, value in table.iternext() if table.first() else ():
         sender, first = KEY.unpack(key)
-        found.setdefault(sender, RangeSet()).add(first, *NUMBER.unpack(value))
+        found.setdefault(sender, RangeSet()).add(first, *NUMBER.unpack(without_checksum(key, value)))
     return found
 
 
 def next_range(table: Table, sender: int, first: int, last: int) -> Range | None:
     """The lowest part of `first..last` that is in the table."""
-    if not _seek(table, sender, first):
+    if first > last or not _seek(table, sender, first):
         return None
     row = _row(table, sender)
     if row is None or row[0] > last:
@@ -51,7 +54,8 @@ def discard(table: Table, sender: int, first: int, last: int) -> None:
 
 
 def _put(table: Table, sender: int, first: int, last: int) -> None:
-    table.put(KEY.pack(sender, first), NUMBER.pack(last))
+    key = KEY.pack(sender, first)
+    table.put(key, with_checksum(key, NUMBER.pack(last)))
 
 
 def _take(table: Table, sender: int, first: int, last: int) -> list[Range]:
@@ -83,5 +87,5 @@ def _row(table: Table, sender: int) -> Range | None:
     if not key:
         return None
     owner, first = KEY.unpack(key)
-    (last,) = NUMBER.unpack(table.value())
+    (last,) = NUMBER.unpack(without_checksum(key, table.value()))
     return (first, last) if owner == sender else None
