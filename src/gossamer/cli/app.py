@@ -3,11 +3,17 @@
 import typer
 
 from gossamer import __version__
+from gossamer.cli.bench import bench
 from gossamer.cli.check import check
+from gossamer.cli.demo import demo
 from gossamer.cli.doctor import doctor
 from gossamer.cli.key import app as key
+from gossamer.cli.logger import logger
 from gossamer.cli.plan import plan
+from gossamer.cli.pub import pub
 from gossamer.cli.simulate import simulate
+from gossamer.cli.stats import members, stats
+from gossamer.cli.sub import sub
 
 app = typer.Typer(
     name="gossamer",
@@ -17,10 +23,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.command()(demo)
+app.command()(pub)
+app.command()(sub)
+app.command()(logger)
+app.command()(members)
+app.command()(stats)
 app.command()(simulate)
 app.command()(check)
 app.command()(plan)
 app.command()(doctor)
+app.command()(bench)
 app.add_typer(key)
 
 

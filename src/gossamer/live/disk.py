@@ -6,6 +6,7 @@ fails, nothing more is accepted or acknowledged; what it holds is still served.
 """
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,7 @@ class Disk:
         self._happened = happened
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gossamer-log")
         self._loop = asyncio.get_running_loop()
+        self._tables = threading.Lock()  # the store's tables change in the thread, while the loop may read them
         self._waiting: deque[Effect] = deque()
         self._busy = False
         self._collecting: PerSender = {}
@@ -73,7 +75,8 @@ class Disk:
                 self._loop.call_later(_COLLECT_S, self._collect)
             self._collecting.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
         elif isinstance(effect, CheckOut):
-            self.store.check_out(effect.below)
+            with self._tables:
+                self.store.check_out(effect.below)
 
     def read(self, effect: Replay) -> Iterator[Entry]:
         """What is asked for, as far as it is whole; what is damaged is taken out, so that it can be refilled."""
@@ -84,13 +87,15 @@ class Disk:
                 return
             except Damaged as bad:
                 self.damaged += 1
-                self.store.drop_damaged(bad.sender, bad.seqno)
+                with self._tables:
+                    self.store.drop_damaged(bad.sender, bad.seqno)
                 self._happened(DamageFound(bad.sender, bad.seqno))
                 first = bad.seqno + 1
 
     def holdings(self, effect: TellHoldings) -> PerSender:
         """Which packets the store holds that were stored since then."""
-        held = self.store.held()
+        with self._tables:
+            held = self.store.held()
         if effect.since_ns <= 0:
             return held
         return {s: RangeSet(some) for s, n in held.items() if (some := self._since(s, n, effect.since_ns))}
@@ -132,8 +137,12 @@ class Disk:
                 others.append(effect)
         self._waiting = others
         behind = len(others)
-        writing = self._loop.run_in_executor(self._thread, self.store.append, entries)
+        writing = self._loop.run_in_executor(self._thread, self._append, entries)
         writing.add_done_callback(lambda done: self._written(done, len(entries), behind))
+
+    def _append(self, entries: list[Entry]) -> None:
+        with self._tables:
+            self.store.append(entries)
 
     def _written(self, done: "asyncio.Future[None]", count: int, behind: int) -> None:
         try:
@@ -165,7 +174,8 @@ class Disk:
         numbers, self._collecting = self._collecting, {}
         if numbers and not self.failure:
             try:
-                self.store.collect(numbers)
+                with self._tables:
+                    self.store.collect(numbers)
             except StoreError as error:
                 self._fail(str(error))
 

@@ -69,11 +69,9 @@ class Group:
 
     async def __aenter__(self) -> Self:
         settings = self.settings
-        endpoint = Endpoint.parse(settings.address, settings.interface, settings.port)
-        _check_trust(settings, endpoint)
-        transport = self._make_transport(endpoint)
+        transport = self._make_transport(trusted(settings))
         try:
-            self._open(transport, _envelope(settings, Header(crc32(self.name.encode()), self.me)))
+            self._open(transport, envelope_for(settings, Header(crc32(self.name.encode()), self.me)))
             self._member.start()
             await asyncio.wait_for(self._member.joined.wait(), JOIN_TIMEOUT_S)
         except TimeoutError:
@@ -88,7 +86,7 @@ class Group:
         return self
 
     def _open(self, transport: Transport, envelope: Envelope) -> None:
-        tuning = tuned(self.settings, transport, envelope.overhead_bytes, logs=self._store is not None)
+        tuning = tuned(self.settings, transport, envelope.overhead_bytes)
         self._envelope = envelope
         self._since = self._sampled_at = monotonic()
         self._sampled = (0, 0)
@@ -298,15 +296,18 @@ def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None
     return Group(name, settings or Settings(), trace=trace)
 
 
-def _envelope(settings: Settings, header: Header) -> Envelope:
+def envelope_for(settings: Settings, header: Header) -> Envelope:
+    """Sealed if there is a key; every start is an incarnation of its own."""
     keys = settings.key_ring()
     return OpenEnvelope(header) if keys is None else SealedEnvelope(header, keys, secrets.token_bytes(16))
 
 
-def _check_trust(settings: Settings, endpoint: Endpoint) -> None:
-    """No key, no traffic beyond loopback."""
+def trusted(settings: Settings) -> Endpoint:
+    """Where the group meets; no key, no traffic beyond loopback."""
+    endpoint = Endpoint.parse(settings.address, settings.interface, settings.port)
     if settings.key is None and not endpoint.is_loopback and not settings.insecure:
         raise SettingError(
             f"interface = {settings.interface!r}: without a key only 127.0.0.1 is allowed; make one with "
             "`gossamer key new`, or insecure=True if you mean it"
         )
+    return endpoint

@@ -29,7 +29,7 @@ class Tuning(NamedTuple):
     contacts: tuple[Address, ...]
 
 
-def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, logs: bool) -> Tuning:
+def tuned(settings: Settings, transport: Transport, overhead_bytes: int) -> Tuning:
     """From what the application wants and the machine offers."""
     fitting = max(_DATAGRAM_MIN, transport.rcvbuf_bytes // _PACKETS_PER_BUFFER)
     datagram = min(transport.datagram_bytes_max, fitting)
@@ -50,9 +50,6 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, logs
         "send_buffer": 2 + max(UNLOGGED_BYTES, settings.event_bytes_max) // datagram,
         "suspect_after": 5.0,
     }
-    if logs:
-        live["retention_age"] = 7 * 86_400.0
-        live["log_timeout"] = 7 * 86_400.0
     protocol = preset(settings.protocol, {**_meant_for(settings.protocol, live), **settings.tuning})
     contacts = tuple(_address(contact) for contact in settings.contacts)
     return Tuning(protocol, datagram - overhead_bytes, not trees, contacts)

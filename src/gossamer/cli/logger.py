@@ -1,0 +1,71 @@
+"""`gossamer logger`: keep everything that a group publishes, durably."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gossamer.cli.options import (
+    Address,
+    GroupName,
+    Impair,
+    Insecure,
+    Interface,
+    Key,
+    Trace,
+    run,
+    settings_from,
+    transport_from,
+)
+from gossamer.cli.tracing import traced
+from gossamer.live.logger import logger as make_logger
+
+_LOOK_S = 0.5
+
+
+def logger(
+    group: GroupName,
+    store: Annotated[Path, typer.Option(help="Directory of the log; made if it is not there.")],
+    retain: Annotated[
+        str, typer.Option(help="What all have is kept for: stable (not longer), an age (7d), a size (10GB), forever.")
+    ] = "7d",
+    address: Address = None,
+    interface: Interface = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    impair: Impair = "",
+    trace: Trace = None,
+) -> int:
+    """Log a GROUP: store every packet, acknowledge it when it is on the disk, repair, and forget what all have.
+
+    Starts again from its store after any crash. Exit code 1 if the store fails: what it holds is safe.
+
+    Examples:
+
+        gossamer logger quotes --store /var/lib/gossamer/quotes
+
+        gossamer logger quotes --store quotes.log --retain forever
+    """
+    settings = settings_from(address, interface, key, insecure)
+    console = Console(stderr=True)
+
+    async def story() -> int:
+        with traced(trace) as rows:
+            opened = make_logger(group, store, settings, retain=retain, transport=transport_from(impair), trace=rows)
+            async with opened as member:
+                console.print(f"logging group {group} to {store} as member {member.me}", soft_wrap=True)
+                failed = ""
+                while True:
+                    refusing = member.stats()["log"]["refusing"]
+                    if refusing and refusing != failed:
+                        failed = refusing
+                        console.print(
+                            f"[bold red]the log accepts nothing more:[/] {refusing}; what it holds is served; make "
+                            "room and start it again",
+                            soft_wrap=True,
+                        )
+                    await asyncio.sleep(_LOOK_S)
+
+    return run(story())

@@ -1,0 +1,121 @@
+"""`gossamer pub`: publish events from the command line."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli.options import (
+    Address,
+    AsJson,
+    GroupName,
+    Impair,
+    Insecure,
+    Interface,
+    Key,
+    Trace,
+    run,
+    settings_from,
+    transport_from,
+)
+from gossamer.cli.tracing import traced
+from gossamer.core.settings import SettingError
+from gossamer.live.group import Full, Group
+
+_AT_ONCE = 64
+"""Events that are published before the others get a turn."""
+
+
+def pub(
+    group: GroupName,
+    subject: Annotated[str, typer.Argument(help="Dot-separated tokens: quotes.nyse.ibm")],
+    payload: Annotated[str | None, typer.Argument(help="The payload; without one, events are numbered.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many events.")] = 1,
+    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0 is as fast as it goes.")] = 0.0,
+    stdin: Annotated[bool, typer.Option("--stdin", help="One event per line of standard input.")] = False,
+    attributes: Annotated[list[str] | None, typer.Option("--attribute", "-a", help="price=101.5; repeat.")] = None,
+    wait: Annotated[int, typer.Option(min=0, help="Wait until this many other members are there.")] = 0,
+    address: Address = None,
+    interface: Interface = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    impair: Impair = "",
+    trace: Trace = None,
+    as_json: AsJson = False,
+) -> int:
+    """Publish events of a SUBJECT to a GROUP, and leave when they are sent and, with a logger, durable.
+
+    Examples:
+
+        gossamer pub quotes quotes.nyse.ibm 101.5 -a price=101.5
+
+        gossamer pub quotes load.test --count 100000 --rate 5000
+
+        tail -f access.log | gossamer pub web access --stdin
+    """
+    settings = settings_from(address, interface, key, insecure)
+    known = _attributes(attributes or [])
+
+    async def story() -> dict[str, Any]:
+        with traced(trace) as rows:
+            async with Group(group, settings, transport_from(impair), trace=rows) as member:
+                while len(member.members()) <= wait:
+                    await asyncio.sleep(0.01)
+                events = _lines() if stdin else _numbered(payload, count)
+                await _publish(member, subject, events, rate, known)
+                await member.flush()
+                return member.stats()
+
+    stats = run(story())
+    if as_json:
+        typer.echo(json.dumps(stats))
+    elif sys.stderr.isatty():
+        typer.echo(f"{stats['published']} events published", err=True)
+    return 0
+
+
+async def _publish(
+    member: Group, subject: str, events: AsyncIterator[bytes], rate: float, attributes: dict[str, Any]
+) -> None:
+    loop = asyncio.get_running_loop()
+    begin, done = loop.time(), 0
+    async for payload in events:
+        try:
+            member.publish(subject, payload, **attributes)
+        except Full:
+            await member.publish_wait(subject, payload, **attributes)
+        done += 1
+        if rate and (early := begin + done / rate - loop.time()) > 0.001:
+            await asyncio.sleep(early)
+        elif done % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+async def _numbered(payload: str | None, count: int) -> AsyncIterator[bytes]:
+    for number in range(count):
+        yield b"%d" % number if payload is None else payload.encode()
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
+        yield line.rstrip(b"\n")
+
+
+def _attributes(texts: list[str]) -> dict[str, Any]:
+    """Numbers and truth values are what they look like; everything else is text."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise SettingError(f"--attribute {text!r}: must look like price=101.5")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+        if not isinstance(found[name], bool | int | float | str):
+            found[name] = value
+    return found

@@ -1,0 +1,108 @@
+"""`gossamer stats` and `gossamer members`: what every member of a group says of itself, asked over the network."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, run, settings_from
+from gossamer.live.probe import probe
+
+Wait = Annotated[float, typer.Option(min=0.05, help="Seconds to wait for answers.")]
+
+
+def stats(
+    group: GroupName,
+    wait: Wait = 1.0,
+    address: Address = None,
+    interface: Interface = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show the counters of every member of a GROUP: what came by which rung, what was lost, and why.
+
+    Exit code 1 if nobody answers.
+
+    Examples:
+
+        gossamer stats quotes
+
+        gossamer stats quotes --json | jq '.[].stats.lost'
+    """
+    profiles = run(probe(group, settings_from(address, interface, key, insecure), wait=wait))
+    if as_json:
+        typer.echo(json.dumps(profiles))
+    elif profiles:
+        Console().print(ledger(f"group {group}", profiles))
+    return _heard(group, profiles)
+
+
+def members(
+    group: GroupName,
+    wait: Wait = 1.0,
+    address: Address = None,
+    interface: Interface = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show who is in a GROUP: name, number, address, whether it is a logger, and whom it knows.
+
+    Example:
+
+        gossamer members quotes
+    """
+    profiles = run(probe(group, settings_from(address, interface, key, insecure), wait=wait))
+    if as_json:
+        wanted = ("name", "member", "address", "logger", "protocol", "uptime", "members")
+        typer.echo(json.dumps([{name: profile.get(name) for name in wanted} for profile in profiles]))
+    elif profiles:
+        table = Table("name", "member", "address", "", "up", "knows", title=f"group {group}", title_justify="left")
+        for profile in profiles:
+            role = "logger" if profile["logger"] else ""
+            knows = f"{len(profile['members'])} members"
+            table.add_row(
+                profile["name"], str(profile["member"]), profile["address"], role, f"{profile['uptime']:.0f} s", knows
+            )
+        Console().print(table)
+    return _heard(group, profiles)
+
+
+def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
+    """The loss ledger of every member: received = first pass + peer + logger."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("member")
+    for name in ("published", "received", "first pass", "peer", "logger", "lost", "duplicates", "dropped", "waiting"):
+        table.add_column(name, justify="right")
+    for profile in profiles:
+        one = profile["stats"]
+        numbers = (
+            one["published"],
+            one["received"],
+            one["first_pass"],
+            one["peer"],
+            one["logger"],
+            sum(one["lost"].values()),
+            one["duplicates"],
+            sum(one["dropped"].values()),
+            one["waiting"],
+        )
+        name = profile["name"] + (" (logger)" if profile["logger"] else "")
+        table.add_row(name, *(f"{number:,}" for number in numbers))
+        if profile["stats"]["log"].get("refusing"):
+            table.add_row(f"  [red]refuses: {profile['stats']['log']['refusing']}[/]")
+    return table
+
+
+def _heard(group: str, profiles: list[dict[str, Any]]) -> int:
+    if profiles:
+        return 0
+    typer.echo(
+        f"gossamer: nobody of group {group!r} answers: is the address, the interface and the key the same? "
+        "`gossamer doctor` checks the network",
+        err=True,
+    )
+    return 1

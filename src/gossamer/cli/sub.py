@@ -1,0 +1,160 @@
+"""`gossamer sub`: print the events of a group as they come, and every loss in its place."""
+
+import json
+import sys
+from base64 import b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.cli.options import (
+    Address,
+    AsJson,
+    GroupName,
+    Impair,
+    Insecure,
+    Interface,
+    Key,
+    Trace,
+    run,
+    settings_from,
+    transport_from,
+)
+from gossamer.cli.tracing import traced
+from gossamer.core.settings import SettingError
+from gossamer.live.group import Group, Lost
+from gossamer.live.subscription import Item, Start
+from gossamer.wire.events import Event
+
+
+def sub(
+    group: GroupName,
+    pattern: Annotated[str, typer.Argument(help="Subjects: `*` is one token, `>` the rest.")] = ">",
+    where: Annotated[str | None, typer.Option(help="Only events whose attributes satisfy this: price > 100")] = None,
+    start: Annotated[
+        str, typer.Option(help="last, beginning, an ISO time, or JSON of first numbers by sender.")
+    ] = "last",
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0 never.")] = 0,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that numbered events count up (see `pub`).")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no events.")] = False,
+    stats: Annotated[Path | None, typer.Option(help="Write the member's counters to this file at the end.")] = None,
+    address: Address = None,
+    interface: Interface = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    impair: Impair = "",
+    trace: Trace = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print the events of a GROUP whose subject matches PATTERN, until interrupted.
+
+    A gap that could not be repaired is printed in its place. Exit code 1 if --verify finds anything wrong.
+
+    Examples:
+
+        gossamer sub quotes 'quotes.nyse.*' --where 'price > 100'
+
+        gossamer sub quotes --start beginning --json | jq .subject
+
+        gossamer sub quotes --start 2026-01-31T12:00:00Z --count 10
+    """
+    settings = settings_from(address, interface, key, insecure)
+    begin = parse_start(start)
+    seen = Numbered()
+    printer = None if quiet else (_as_json if as_json else _as_text)
+
+    async def story() -> None:
+        with traced(trace) as rows:
+            async with Group(group, settings, transport_from(impair), trace=rows) as member:
+                try:
+                    taken = 0
+                    async for batch in member.subscribe(pattern, where=where, start=begin).batches():
+                        batch = batch[: count - taken] if count else batch
+                        taken += len(batch)
+                        if verify:
+                            seen.take(batch)
+                        if printer is not None:
+                            sys.stdout.write("".join(printer(item) + "\n" for item in batch))
+                            sys.stdout.flush()
+                        if count and taken >= count:
+                            return
+                finally:
+                    if stats is not None:
+                        stats.write_text(json.dumps(member.profile() | {"verified": seen.summary()}))
+
+    run(story())
+    return 1 if verify and seen.wrong else 0
+
+
+class Numbered:
+    """What `pub` numbers must count up, for each sender, without a gap or a repetition."""
+
+    def __init__(self) -> None:
+        self.wrong = 0
+        self.lost = 0
+        self.right = 0
+        self._next: dict[int, int] = {}
+
+    def take(self, batch: list[Item]) -> None:
+        """Check some more."""
+        for item in batch:
+            if isinstance(item, Lost):
+                self.lost += item.last - item.first + 1
+                self._next.pop(item.sender, None)
+                continue
+            expected = self._next.get(item.sender)
+            number = int(item.payload) if item.payload.isdigit() else -1
+            self.right += number >= 0 and number == (number if expected is None else expected)
+            self.wrong += number < 0 or (expected is not None and number != expected)
+            self._next[item.sender] = number + 1
+
+    def summary(self) -> dict[str, int]:
+        """As a plain table."""
+        return {"right": self.right, "wrong": self.wrong, "lost": self.lost}
+
+
+def parse_start(text: str) -> Start:
+    """From a command line."""
+    if text == "last" or text == "beginning":
+        return "last" if text == "last" else "beginning"
+    try:
+        if text.startswith("{"):
+            return {int(sender): int(first) for sender, first in json.loads(text).items()}
+        moment = datetime.fromisoformat(text)
+    except (ValueError, AttributeError):
+        raise SettingError(
+            f'--start {text!r}: must be last, beginning, a time like 2026-01-31T12:00:00Z, or {{"sender": number}}'
+        ) from None
+    return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+def _as_text(item: Item) -> str:
+    if isinstance(item, Lost):
+        return f"lost {item.first}..{item.last} of {item.sender}: {item.reason}"
+    attributes = " ".join(f"{name}={value}" for name, value in item.attributes.items())
+    return f"{item.subject} {item.payload.decode('utf-8', 'backslashreplace')} {attributes}".rstrip()
+
+
+def _as_json(item: Item) -> str:
+    if isinstance(item, Lost):
+        return json.dumps({"lost": item._asdict()})
+    return json.dumps(as_table(item))
+
+
+def as_table(event: Event) -> dict[str, Any]:
+    """An event as JSON can say it: a payload that is no text is given in base64."""
+    try:
+        payload: dict[str, Any] = {"payload": event.payload.decode()}
+    except UnicodeDecodeError:
+        payload = {"payload_base64": b64encode(event.payload).decode()}
+    time = datetime.fromtimestamp(event.time, UTC).isoformat()
+    return {
+        "subject": event.subject,
+        **payload,
+        "attributes": dict(event.attributes),
+        "sender": event.sender,
+        "seqno": event.seqno,
+        "time": time,
+    }

@@ -1,0 +1,57 @@
+"""Asking a group how it is, from outside: every member answers with its profile (JGroups's probe).
+
+Whoever asks is no member and leaves no trace in the group. A group with a key answers only to who has it.
+"""
+
+import asyncio
+import json
+import secrets
+from random import Random
+from typing import Any
+from zlib import crc32
+
+from gossamer.core.messages import Probe, Profile
+from gossamer.live.group import MakeTransport, envelope_for, trusted
+from gossamer.live.transport import Address, Datagrams, UdpTransport
+from gossamer.settings import Settings
+from gossamer.wire import Header, WireError
+
+_ASK_S = 0.1
+
+
+async def probe(
+    name: str, settings: Settings, *, wait: float = 1.0, enough: int = 0, transport: MakeTransport = UdpTransport
+) -> list[dict[str, Any]]:
+    """The profiles of all members that answer within `wait` seconds, by name; sooner if `enough` have."""
+    header = Header(crc32(name.encode()), secrets.randbits(63))
+    envelope = envelope_for(settings, header)
+    line = transport(trusted(settings))
+    nonce = Random(header.source).getrandbits(62)
+    answers: dict[int, dict[str, Any]] = {}
+    complete = asyncio.Event()
+
+    def arrived(datagrams: Datagrams, address: Address) -> None:
+        for datagram in datagrams:
+            try:
+                origin, message = envelope.open(datagram)
+                if isinstance(message, Profile) and message.nonce == nonce and origin.group == header.group:
+                    answers[origin.source] = dict(json.loads(message.text))
+            except (WireError, ValueError):
+                continue
+        if enough and len(answers) >= enough:
+            complete.set()
+
+    loop = asyncio.get_running_loop()
+    loop.add_reader(line.unicast, line.read, line.unicast, arrived)
+    try:
+        end = loop.time() + wait
+        while loop.time() < end and not complete.is_set():
+            line.send_to_group([envelope.close(Probe(nonce))])
+            try:
+                await asyncio.wait_for(complete.wait(), min(_ASK_S + wait / 4, max(0.01, end - loop.time())))
+            except TimeoutError:
+                continue
+    finally:
+        loop.remove_reader(line.unicast)
+        line.close()
+    return sorted(answers.values(), key=lambda profile: (str(profile.get("name")), profile.get("member", 0)))
