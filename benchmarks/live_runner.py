@@ -36,7 +36,7 @@ write_deadline: "60s"
 """
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 (a result, where a number should be)
     """No number for this one, and why."""
 
 

@@ -165,7 +165,6 @@ async def _zenoh_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
             SUBJECT,
             congestion_control=zenoh.CongestionControl.BLOCK,
             reliability=zenoh.Reliability.RELIABLE,
-            express=plan.paced,  # one by one: leave at once, do not wait for company
         )
         yield _ZenohPublisher(publisher)
 

@@ -7,8 +7,8 @@
 
 Everything lives in namespaces whose names carry the id of the process that made them, so nothing of the machine's own
 network is touched and deleting the namespaces deletes everything. What a killed process left behind, the next one
-removes. Packets cross a veth pair in the size they would have on a cable: the kernel's habit of passing large ones and
-cutting them later is switched off, because there a loss would hit forty packets at once.
+removes. The hub passes packets on in the size they would have on a cable: what the kernel let a sender pass in one
+piece is cut there, because a loss of the piece would be a loss of forty packets at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMAND_TIMEOUT_S = 20.0
 _numbers = count()
 
 
-class Unavailable(RuntimeError):
+class Unavailable(RuntimeError):  # noqa: N818 (what it says is a state, not a fault)
     """Namespaces cannot be made here: the message says why."""
 
 
@@ -102,7 +102,9 @@ class Network:
     def lose(self, percent: int) -> None:
         """Every node loses so many of a hundred packets that come to it, at random, one by one."""
         for node in self.nodes:
-            rule = f'add rule inet bad loss iifname "eth0" numgen random mod 100 < {percent} counter drop\n' * (percent > 0)
+            rule = f'add rule inet bad loss iifname "eth0" numgen random mod 100 < {percent} counter drop\n' * (
+                percent > 0
+            )
             node.filter(f"flush chain inet bad loss\n{rule}")
 
     def partition(self, *sides: Sequence[int]) -> None:
@@ -133,8 +135,8 @@ class Network:
             run("ip", "netns", "add", node.namespace)
             inside = ("ip", "-n", node.namespace, "link", "set", "dev")
             run(*hub, "add", f"port{n}", "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
-            run(*hub, "set", "dev", f"port{n}", "master", "bridge", "mtu", str(MTU), "up")
-            run(*inside, "eth0", "mtu", str(MTU), "gso_max_segs", "1", "up")
+            run(*hub, "set", "dev", f"port{n}", "master", "bridge", "mtu", str(MTU), "gso_max_segs", "1", "up")
+            run(*inside, "eth0", "mtu", str(MTU), "up")
             run(*inside, "lo", "up")
             run("ip", "-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
             run("ip", "-n", node.namespace, "route", "add", "224.0.0.0/4", "dev", "eth0")
