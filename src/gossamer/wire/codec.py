@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
     Collected,
@@ -21,17 +22,23 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
+    Holdings,
     Join,
     Leave,
     Members,
     Message,
     Never,
+    Probe,
+    Profile,
+    Recall,
     Repair,
+    Report,
     Request,
     Solicit,
 )
 from gossamer.core.packets import Packet
 from gossamer.wire.fields import (
+    BYTES,
     ENTRIES,
     ENTRY,
     FLAG,
@@ -78,6 +85,11 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Solicit: (12, (("round", NUMBER), ("wanted", PER_SENDER))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
+    Report: (16, (("seen", NUMBER),)),
+    Recall: (17, (("since_ns", NUMBER),)),
+    Holdings: (18, (("numbers", PER_SENDER),)),
+    Probe: (19, (("nonce", NUMBER),)),
+    Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
@@ -107,6 +119,12 @@ def encode(header: Header, message: Message) -> bytes:
     for name, codec in fields:
         codec.put(out, getattr(message, name))
     return checksummed(bytes(out))
+
+
+def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:
+    """The datagram of a repair that holds the origin's data datagram as it travelled."""
+    head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
+    return checksummed(b"".join((head, bytes([PHASES.index(phase)]), datagram)))
 
 
 def checksummed(content: bytes) -> bytes:
