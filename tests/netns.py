@@ -17,7 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -25,9 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+ROOT = Path(__file__).resolve().parent.parent
 MTU = 1500
 PREFIX = "gossamer"
 COMMAND_TIMEOUT_S = 20.0
+CHILD_LIMIT_S = 100
 _numbers = count()
 
 
@@ -63,12 +65,6 @@ class Node:
         """The command, to be run inside; `ip` becomes it, so its process id is the command's own."""
         return ["ip", "netns", "exec", self.namespace, *command]
 
-    def python(self, script: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start a Python script inside, with pipes for its input and output."""
-        command = self.command(sys.executable, "-c", script, *arguments)
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
     def filter(self, rules: str) -> None:
         """Give commands to the packet filter."""
         run(*self.command("nft", "-f", "-"), stdin=rules)
@@ -82,6 +78,7 @@ class Network:
         name = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
         self.hub = f"{name}-hub"
         self.nodes = [Node(f"{name}-{n}", f"10.77.0.{n + 1}") for n in range(nodes)]
+        self._children: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
         remove_leftovers()
@@ -98,6 +95,20 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._remove()
+
+    def start(self, node: int, function: Callable[..., None], *arguments: str) -> subprocess.Popen[str]:
+        """Call a function of a module in a Python of its own on that node, with pipes for its input and output.
+
+        It ends by itself after `CHILD_LIMIT_S`, and at the latest with the network.
+        """
+        script = (
+            f"import signal, sys; signal.alarm({CHILD_LIMIT_S}); "
+            f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
+        )
+        command = self.nodes[node].command(sys.executable, "-c", script, *arguments)
+        pipe = subprocess.PIPE
+        self._children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT))
+        return self._children[-1]
 
     def lose(self, percent: int) -> None:
         """Every node loses so many of a hundred packets that come to it, at random, one by one."""
@@ -144,6 +155,9 @@ class Network:
             node.filter(f"table inet bad {{ chain loss {chain}\n chain partition {chain}\n }}\n")
 
     def _remove(self) -> None:
+        for child in self._children:
+            child.kill()
+            child.communicate()
         for namespace in (*(node.namespace for node in self.nodes), self.hub):
             _delete(namespace)
 
