@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import os
 import platform
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -120,6 +121,9 @@ async def run_section(section: Section, systems: list[System], rounds: int, plac
 
 async def run_all(made: list[Section], systems: list[System], rounds: int) -> None:
     """Loopback first; the namespaces live as long as their tables take."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that everything is cleaned up
     for section in made:
         note(f"== {section.title}")
         if section.loss is None:
@@ -233,6 +237,8 @@ def main() -> None:
         asyncio.run(run_all(made, systems, options.rounds))
     except Unavailable as reason:
         note(f"SKIPPED the namespaces: {reason}")
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
     for section in made:
         if section.results:
             lines += [*table(section, systems), ""]

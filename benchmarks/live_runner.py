@@ -26,8 +26,11 @@ ROUND_TIMEOUT_S = 40.0
 END_TIMEOUT_S = 3.0
 PILOT_EVENTS = 2_000
 GROWTH_MAX = 20.0
-EVENT_BYTES_MAX = 500 << 20
-"""All payloads of a round, made before it starts."""
+ROUND_BYTES_MAX = 1 << 30
+ROUND_EVENTS_MAX = 4_000_000
+"""All payloads of a round are made before it starts."""
+
+DIE_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
 
 NATS_CONFIG = """
 listen: {host}:{port}
@@ -167,6 +170,7 @@ async def crew(system: System, cell: Cell) -> AsyncIterator[Crew]:
         loop=cell.loop if system.asynchronous else "asyncio",
         key=secrets.token_hex(32),
         limit_s=int(START_TIMEOUT_S + 6 * ROUND_TIMEOUT_S),
+        parent=os.getpid(),
     )
     heard = replace(plan, interface=place.subscriber_address)
     async with AsyncExitStack() as stack:
@@ -202,7 +206,7 @@ async def nats_server(plan: Plan, prefix: Sequence[str]) -> AsyncIterator[None]:
         config.write(NATS_CONFIG.format(host=plan.host, port=plan.port))
         config.flush()
         nothing = asyncio.subprocess.DEVNULL
-        command = (*prefix, "nats-server", "-c", config.name)
+        command = (*prefix, sys.executable, "-c", DIE_WITH_PARENT, "nats-server", "-c", config.name)
         process = await asyncio.create_subprocess_exec(*command, stdout=nothing, stderr=nothing)
         try:
             await asyncio.sleep(0.5)
@@ -224,7 +228,7 @@ async def measure(system: System, cell: Cell) -> Measured:
             if cell.rate:
                 await timed(members, max(100, int(cell.rate * 0.3)), cell.rate)
                 return await timed(members, int(cell.rate * cell.seconds), cell.rate)
-            count, most = PILOT_EVENTS, EVENT_BYTES_MAX // cell.size
+            count, most = PILOT_EVENTS, min(ROUND_EVENTS_MAX, ROUND_BYTES_MAX // cell.size)
             while True:
                 measured = await timed(members, count, 0.0)
                 if measured.seconds > 0.5 * cell.seconds or count >= most:

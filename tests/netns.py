@@ -99,10 +99,10 @@ class Network:
     def start(self, node: int, function: Callable[..., None], *arguments: str) -> subprocess.Popen[str]:
         """Call a function of a module in a Python of its own on that node, with pipes for its input and output.
 
-        It ends by itself after `CHILD_LIMIT_S`, and at the latest with the network.
+        It ends by itself after `CHILD_LIMIT_S`, with this process, and at the latest with the network.
         """
         script = (
-            f"import signal, sys; signal.alarm({CHILD_LIMIT_S}); "
+            f"import ctypes, signal, sys; signal.alarm({CHILD_LIMIT_S}); ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
             f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
         )
         command = self.nodes[node].command(sys.executable, "-c", script, *arguments)

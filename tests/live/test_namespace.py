@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from subprocess import Popen
 from time import sleep
@@ -24,6 +25,7 @@ MEMBERS = 3
 RATE = 2_000
 """Events/s, ten to a burst: some 200 packets/s."""
 BURST = 10
+PATIENCE_S = 60.0
 OPEN = {"insecure": True}
 SEALED = {"key": "7f" * 32}
 Pieces = list[Any]
@@ -69,10 +71,12 @@ def subscribe(settings: str, events: str) -> None:
             heard = group.subscribe(">")
             say("ready")
             pieces: Pieces = []
-            async for item in heard:
-                add(pieces, item)
-                if pieces[-1] != "lost" and pieces[-1][1] == int(events) - 1:
-                    break
+            with suppress(TimeoutError):  # then the pieces show how far it came
+                async with asyncio.timeout(PATIENCE_S):
+                    async for item in heard:
+                        add(pieces, item)
+                        if pieces[-1] != "lost" and pieces[-1][1] == int(events) - 1:
+                            break
             say(pieces)
             await asyncio.to_thread(sys.stdin.read)
 
