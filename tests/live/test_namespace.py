@@ -22,8 +22,8 @@ import gossamer
 from tests.netns import Network, Unavailable
 
 MEMBERS = 3
-RATE = 2_000
-"""Events/s, ten to a burst: some 200 packets/s."""
+RATE = 3_000
+"""Events/s, ten to a burst: some 300 packets/s."""
 BURST = 10
 PATIENCE_S = 60.0
 OPEN = {"insecure": True}
@@ -149,10 +149,10 @@ def hear(child: Popen[str]) -> Any:
 @pytest.mark.parametrize("trust", [OPEN, SEALED], ids=["open", "sealed"])
 def test_five_percent_of_real_loss_and_every_event_arrives_once_and_in_order(network: Network, trust: dict[str, Any]):
     network.lose(5)
-    story = Story(network, 8_000, **trust)
+    story = Story(network, 6_000, **trust)
     story.go()
 
-    assert story.heard() == [[[0, 7_999]], [[0, 7_999]]]
+    assert story.heard() == [[[0, 5_999]], [[0, 5_999]]]
     assert network.dropped() > 20  # the loss was real
 
 
@@ -167,10 +167,10 @@ def test_after_a_partition_all_arrives_that_was_kept_long_enough(network: Networ
 
 
 def test_after_a_partition_what_nobody_kept_is_reported_in_its_place(network: Network):
-    events = RATE * 5
+    events = RATE * 4
     story = Story(network, events, tuning={"gc_rounds": 10}, **OPEN)
     story.go()
-    story.cut(3)
+    story.cut(2)
 
     near, far = story.heard()
     assert near == [[0, events - 1]]
