@@ -156,6 +156,7 @@ class Stack:
         "_worth",
         "address",
         "buffer",
+        "duplicates",
         "is_logger",
         "is_member",
         "logger_congested",
@@ -188,6 +189,7 @@ class Stack:
         self.is_logger = me in loggers
         self.is_member = True
         self.logger_congested = False
+        self.duplicates = 0
         self.restored = Started({})
         self.streams: Streams = {me: Stream()}
         self.timers = Timers()
@@ -256,6 +258,10 @@ class Stack:
     def unsent(self) -> int:
         """How many published packets have not been sent yet."""
         return sum(rung.unsent() for rung in self._rungs)
+
+    def lagging(self) -> list[int]:
+        """Members that this sender does not wait for, because they cannot keep up."""
+        return [member for rung in self._rungs for member in rung.lagging()]
 
     def settled(self) -> int:
         """Every packet of this member below this number was sent and, if there is a logger, is logged."""
@@ -352,6 +358,9 @@ class Stack:
             if part[0] <= part[1]:
                 stream.missing.add(*part)
                 stream.absent.discard(*part)
+        self._order.rewound(sender, stream)
+        for part in wanted:
+            if part[0] <= part[1]:
                 self._call(self._on_gap_escalated, now, sender, *part, out)
 
     # Putting it together.
@@ -462,6 +471,7 @@ class Stack:
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self._gap_found(now, happened.source, sender, *gap, out)
+        self.duplicates += len(happened.run) - len(fresh)
         if not fresh:
             self._call(self._on_repeated, now, happened.source, happened.run, out)
             return

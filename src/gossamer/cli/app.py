@@ -4,6 +4,8 @@ import typer
 
 from gossamer import __version__
 from gossamer.cli.check import check
+from gossamer.cli.doctor import doctor
+from gossamer.cli.key import app as key
 from gossamer.cli.plan import plan
 from gossamer.cli.simulate import simulate
 
@@ -18,6 +20,8 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(check)
 app.command()(plan)
+app.command()(doctor)
+app.add_typer(key)
 
 
 @app.callback(invoke_without_command=True)

@@ -162,6 +162,10 @@ class Rung:
         """How many published packets wait here for their number."""
         return 0
 
+    def lagging(self) -> list[int]:
+        """Receivers that this rung does not wait for."""
+        return []
+
     def settled(self) -> int:
         """Every packet of this member below this number is done with, as far as this rung cares."""
         return UNLIMITED

@@ -48,6 +48,10 @@ class Flow(Rung):
         """The same: these have no number yet."""
         return len(self._queue)
 
+    def lagging(self) -> list[int]:
+        """Receivers that are let go."""
+        return [] if self._window is None else list(self._window.lagging)
+
     def room(self) -> int:
         """How many more packets the queue takes."""
         return self.ladder.settings.queue_packets - len(self._queue)
@@ -70,6 +74,8 @@ class Flow(Rung):
         if self._window is None:
             return
         sender = run[0].sender
+        if sender == self.ladder.me:
+            return  # from the past
         seen = self.ladder.streams[sender].next
         if seen >= self._report_at.get(sender, 0):
             self._report_at[sender] = seen + self._stride

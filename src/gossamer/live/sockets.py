@@ -58,11 +58,11 @@ def resolve(interface: str, version: int) -> Local:
         )
     if found is None:
         if address is None or version == 6 or interfaces():
-            raise TransportError(f"interface {interface!r}: this machine has none such, but {_known(version)}")
+            raise TransportError(f"interface {interface!r}: this machine has none such; give one of {_known(version)}")
         return Local(version, interface, 0, MTU_UNKNOWN, address.is_loopback)
     own = address or found.address(version)
     if own is None:
-        raise TransportError(f"interface {interface!r}: has no IPv{version} address; others have: {_known(version)}")
+        raise TransportError(f"interface {interface!r}: has no IPv{version} address; give one of {_known(version)}")
     if not found.is_up:
         raise TransportError(f"interface {interface!r}: is down; switch it on with `ip link set {found.name} up`")
     return Local(version, str(own).partition("%")[0], found.index, found.mtu, found.is_loopback)

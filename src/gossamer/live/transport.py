@@ -43,7 +43,17 @@ _HEADERS_BYTES = {4: 28, 6: 48}
 _PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
 _SEGMENT, _GRO = Struct("H"), Struct("i")
 _REFUSALS = frozenset(
-    (errno.ENOBUFS, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EPERM, errno.EMSGSIZE)
+    getattr(errno, name)
+    for name in (
+        *("ENOBUFS", "EPERM", "EMSGSIZE"),  # a full queue, a firewall, a datagram that is too long
+        *("ENETUNREACH", "EHOSTUNREACH", "ENETDOWN"),
+        *(
+            "EINVAL",
+            "EADDRNOTAVAIL",
+            "ENODEV",
+            "ENXIO",
+        ),  # the interface, or our address on it, has gone: it may come back
+    )
 )
 _NO_GSO = frozenset((errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP))
 

@@ -7,7 +7,7 @@ has come since. Asked again until a logger answers.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gossamer.core.effects import ReportLost, Unicast
+from gossamer.core.effects import Unicast
 from gossamer.core.inputs import RewindAsked
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Holdings, Horizon, Recall
@@ -52,9 +52,6 @@ class History(Rung):
             return
         self._since_ns = None
         for sender, held in message.numbers.items():
-            if not held:
-                continue
-            first = self._positions.get(sender, held.first)
-            if first < held.first:  # asked for by its number, and not there any more
-                out.append(ReportLost(sender, first, held.first - 1, "collected"))
-            self.ladder.rewind(now, sender, max(first, held.first), held, out)
+            if held:
+                first = max(held.first, self._positions.get(sender, 0))
+                self.ladder.rewind(now, sender, first, held, out)

@@ -1,1 +1,25 @@
-"""The durable log: packets as they travelled, by sender and number, kept until everyone who counts has them."""
+"""The durable log: packets as they travelled, by sender and number, kept until everyone who counts has them.
+
+`open_store` opens one on disk (and imports lmdb only then), `MemoryStore` is one in memory; both keep the contract
+`LogStore`.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from gossamer.store.contract import Consumer, Damaged, Entry, LogStore, StoreError, StoreFull
+from gossamer.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from gossamer.store.on_disk import LmdbStore
+
+__all__ = ["Consumer", "Damaged", "Entry", "LogStore", "MemoryStore", "StoreError", "StoreFull", "open_store"]
+
+
+def open_store(
+    path: str | os.PathLike[str], *, group: str | None = None, readonly: bool = False, map_bytes: int | None = None
+) -> "LmdbStore":
+    """The store in this directory; made if it is not there, unless `readonly`. See `on_disk.open_store`."""
+    from gossamer.store import on_disk
+
+    return on_disk.open_store(path, group=group, readonly=readonly, map_bytes=map_bytes)

@@ -16,11 +16,11 @@ class StoreError(Exception):
     """The store cannot do this: the message says why, and what to do."""
 
 
-class StoreFull(StoreError):
+class StoreFull(StoreError):  # noqa: N818 - what is the matter, not that something is
     """No room for more: nothing of this call was stored, everything before it is safe."""
 
 
-class Damaged(StoreError):
+class Damaged(StoreError):  # noqa: N818
     """An entry whose checksum does not match: it is never handed out."""
 
     def __init__(self, sender: int, seqno: int) -> None:
@@ -54,7 +54,7 @@ class LogStore(Protocol):
     """The contract; `tests/store/test_contract.py` holds every implementation to it."""
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Store them in one transaction and sync it. An entry that is there already stays as it is."""
+        """Store them in one transaction and sync it. What is held stays as it is, what was collected stays out."""
 
     def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
         """What is held of `first..last`, ascending. `Damaged` at an entry that is; go on behind it to read the rest."""
@@ -63,10 +63,13 @@ class LogStore(Protocol):
         """Which packets the store holds."""
 
     def collected(self) -> PerSender:
-        """Which packets it held and has collected: not to be stored again, and gone for whoever still wants them."""
+        """Which numbers `collect` was ever told of: not to be stored again, and gone for whoever still wants them."""
 
     def collect(self, numbers: PerSender) -> int:
-        """Forget these, durably, in one sweep per range; how many there were."""
+        """Forget these, durably, in one sweep per range; how many were held.
+
+        A number that was not held is done with all the same: say so of one that was never sent, and nobody waits.
+        """
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
         """Take a damaged entry out, as if it had never come, so that another logger's copy can take its place."""

@@ -1,0 +1,165 @@
+"""`archive`: the log as a stream into a table of Parquet, by date and subject, every event exactly once.
+
+Spark's checkpoint says which packets belong to which batch, and the table says which batch it holds last. A batch that
+is done again after a crash has the same packets, so it is either in the table already and is left alone, or is not and
+is written anew. Small files are merged behind the stream, each merge one change of the table.
+
+The archive is a durable consumer of the log: what is not yet in the table is not collected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gossamer.pipeline.errors import plain_errors
+from gossamer.pipeline.log import open_log
+from gossamer.pipeline.options import ReadOptions
+from gossamer.pipeline.session import PipelineError
+from gossamer.pipeline.table import Change, Table, is_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CHECKPOINT = "_checkpoint"
+CONSUMER = "archive"
+BY = ("date", "subject")
+
+SMALL_BYTES = 32 << 20
+"""A file below this is small."""
+MERGE_FILES = 8
+"""Small files of one date and subject that are worth a merge."""
+PACKETS_PER_BATCH = 200_000
+"""What one batch takes from the log, so that a crash costs little to do again."""
+
+
+@dataclass
+class Archived:
+    """What an archiving did."""
+
+    batches: int = 0
+    files: int = 0
+    merged: int = 0
+    """Files that were merged into fewer."""
+
+
+def archive(
+    spark: SparkSession,
+    options: ReadOptions,
+    out: str | os.PathLike[str],
+    *,
+    every_s: float | None = None,
+    merge_files: int = MERGE_FILES,
+    on_batch: Callable[[Archived], None] = lambda done: None,
+) -> Archived:
+    """Bring the log into the table `out`: what is there now, or with `every_s` for ever, a batch every so often."""
+    from gossamer.pipeline.source import LogSource
+
+    options = replace(
+        options,
+        consumer=options.consumer or CONSUMER,
+        offsets_per_trigger_max=options.offsets_per_trigger_max or PACKETS_PER_BATCH,
+    )
+    with open_log(options) as log:
+        log.check_key(log.extent())
+    table = Table(out)
+    checkpoint = table.path / CHECKPOINT
+    spark.dataSource.register(LogSource)
+    with table.changing(), plain_errors():
+        archiving = _Archiving(spark, table, merge_files, on_batch)
+        archiving.check_checkpoint()
+        stream = spark.readStream.format("gossamer").options(**options.as_options()).load()
+        writer = stream.writeStream.foreachBatch(archiving.take).option("checkpointLocation", str(checkpoint))
+        trigger = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
+        query = writer.trigger(**trigger).start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+        archiving.merge(at_least=2)
+    return archiving.done
+
+
+def read_archive(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
+    """The events of an archive, as `LogSource` has them; or of any Parquet with these columns."""
+    if not Path(path).exists():
+        raise PipelineError(f"{path}: there is no archive; make one with: gossamer pipeline archive STORE --out {path}")
+    if not is_table(path):
+        return spark.read.parquet(str(path))
+    files = Table(path).files()
+    if not files:
+        raise PipelineError(f"{path}: the archive is empty")
+    return spark.read.parquet(*files)
+
+
+class _Archiving:
+    """The table end of the stream."""
+
+    def __init__(
+        self, spark: SparkSession, table: Table, merge_files: int, on_batch: Callable[[Archived], None]
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._merge_files = merge_files
+        self._on_batch = on_batch
+        self.done = Archived()
+
+    def check_checkpoint(self) -> None:
+        """The numbers of batches mean something only together with the checkpoint that they come from."""
+        if self._table.last.query not in ("", self._query()):
+            raise PipelineError(
+                f"{self._table.path / CHECKPOINT} is not the one that this archive was made with: archive into another"
+                " folder, or bring it back"
+            )
+
+    def take(self, batch: DataFrame, number: int) -> None:
+        """Batch `number` of the stream."""
+        if number > self._table.last.batch:
+            change = self._change(batch, batch=number)
+            self.done.batches += 1
+            self.done.files += len(change.add)
+            self.merge(at_least=self._merge_files)
+            self._on_batch(self.done)
+
+    def merge(self, at_least: int) -> None:
+        """One file for the small files of a date and subject, wherever there are so many."""
+        small = self._small_files(at_least)
+        if small:
+            rows = self._spark.read.parquet(*(str(self._table.path / name) for name in small))
+            merged = _dated(rows).repartition(*BY).sortWithinPartitions(*BY, "sender", "offset")
+            self._change(merged, batch=self._table.last.batch, remove=small)
+            self.done.merged += len(small)
+
+    def _change(self, rows: DataFrame, *, batch: int, remove: Iterable[str] = ()) -> Change:
+        """Add these rows, remove these files, at once."""
+        folder = self._table.stage()
+        _dated(rows).write.partitionBy(*BY).parquet(str(folder))
+        return self._table.commit(folder, batch=batch, query=self._query(), remove=remove)
+
+    def _query(self) -> str:
+        """The stream that the checkpoint belongs to."""
+        try:
+            metadata = json.loads((self._table.path / CHECKPOINT / "metadata").read_text("utf-8"))
+            return str(metadata["id"])
+        except (OSError, ValueError, KeyError):
+            return "none"
+
+    def _small_files(self, at_least: int) -> list[str]:
+        by_folder: dict[Path, list[Path]] = defaultdict(list)
+        for path in self._table.path.glob("*=*/*=*/*.parquet"):
+            if path.stat().st_size < SMALL_BYTES:
+                by_folder[path.parent].append(path)
+        crowded = [paths for paths in by_folder.values() if len(paths) >= at_least]
+        return sorted(str(path.relative_to(self._table.path)) for paths in crowded for path in paths)
+
+
+def _dated(rows: DataFrame) -> DataFrame:
+    """With the columns that become folders."""
+    from pyspark.sql import functions as f
+
+    return rows.withColumn("date", f.to_date("timestamp")).withColumn("subject", f.col("topic"))

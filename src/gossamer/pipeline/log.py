@@ -1,0 +1,152 @@
+"""The log as a reader finds it: a store opened for reading, what it holds, and its packets opened.
+
+A store is opened for each piece of work and closed behind it: readers are pickled and travel, open files do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import time_ns
+
+import pyarrow as pa
+
+from gossamer.core.ranges import RangeSet
+from gossamer.pipeline.options import KEY_VARIABLE, ReadOptions
+from gossamer.pipeline.positions import Extent
+from gossamer.pipeline.rows import SEALED, Open, Part, Reading, body_of, fragment_place, matching
+from gossamer.pipeline.session import PipelineError
+from gossamer.pubsub.subjects import compile_pattern
+from gossamer.store import Damaged, Entry, LogStore, StoreError, open_store
+from gossamer.wire import WireError
+from gossamer.wire.events import is_fragment
+
+TASKS, TASK_BYTES_MIN, TASK_BYTES_MAX = 8, 1 << 20, 32 << 20
+"""Into how many tasks a read is split, if each has that many bytes to read: small senders share one."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """An open store, read as the options say."""
+
+    store: LogStore
+    options: ReadOptions
+    open_datagram: Open
+
+    def extent(self) -> Extent:
+        """What it holds now. What is collected meanwhile is in both sets at worst, never in neither."""
+        held = self.store.held()
+        return Extent(held, self.store.collected())
+
+    def check_key(self, extent: Extent) -> None:
+        """Open one packet, so that a missing or wrong key is found before any task starts."""
+        for sender, held in extent.held.items():
+            entry = self._entry(sender, held.first)
+            if entry is not None and entry.datagram[:1] == SEALED:
+                self.open_datagram(entry.datagram)
+                return
+
+    def is_old(self, sender: int, first: int, last: int) -> bool:
+        """Whether nothing new came to either edge of the gap `first..last` for the gap's time-out."""
+        edges = [entry.time_ns for at in (first - 1, last + 1) if at >= 0 and (entry := self._entry(sender, at))]
+        return time_ns() - max(edges, default=0) > self.options.gap_timeout_s * 1e9
+
+    def done_with(self, sender: int, position: int) -> int:
+        """The last number that a reader at `position` needs no more: of an event under way it needs every fragment."""
+        entry = self._entry(sender, position - 1)
+        try:
+            body = body_of(entry, self.open_datagram) if entry is not None else b""
+            index, count = fragment_place(body) if is_fragment(body) else (0, 1)
+        except WireError:
+            return position - 1
+        return position - 1 if index + 1 == count else position - 2 - index
+
+    def tasks(self, extent: Extent, ranges: dict[int, tuple[int, int]]) -> list[list[Part]]:
+        """The ranges `(first, behind)` by sender as the work of several tasks, each with about as many packets."""
+        held = {s: extent.held.get(s, RangeSet()).within(a, b - 1) if b > a else [] for s, (a, b) in ranges.items()}
+        wanted = sum(last - first + 1 for inside in held.values() for first, last in inside)
+        most = self._packets_per_task(extent, wanted)
+        tasks: list[list[Part]] = []
+        room = 0
+        for sender, inside in held.items():
+            for first, last in inside:
+                while first <= last:
+                    if not room:
+                        tasks.append([])
+                        room = most
+                    behind = min(first + room, last + 1)
+                    _extend(tasks[-1], sender, first, behind)
+                    room -= behind - first
+                    first = behind
+        return tasks
+
+    def _packets_per_task(self, extent: Extent, wanted: int) -> int:
+        """So many that a task has neither too little nor too much to do, as far as `minPartitions` allows it."""
+        packet_bytes = max(1, self.store.bytes_used() // max(1, sum(map(len, extent.held.values()))))
+        task_bytes = min(max(wanted * packet_bytes // TASKS, TASK_BYTES_MIN), TASK_BYTES_MAX)
+        return max(1, min(task_bytes // packet_bytes, wanted // self.options.partitions_min))
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """The rows of a part; what is missing of it is a loss."""
+        wants = compile_pattern(self.options.subscribe)
+        reading = Reading(self.store, part, self.open_datagram, self.lose)
+        for batch in reading.batches():
+            wanted = batch if self.options.subscribe == ">" else matching(batch, wants)
+            if wanted.num_rows:
+                yield wanted
+        if reading.packets < part.packets:
+            self.lose(f"{part.packets - reading.packets} packets of sender {part.sender} went while they were read")
+
+    def lose(self, what: str) -> None:
+        """A loss: fail, or go on, as the options say."""
+        if self.options.fail_on_data_loss:
+            raise PipelineError(f"{what} (failOnDataLoss=false skips what is gone)")
+
+    def _entry(self, sender: int, seqno: int) -> Entry | None:
+        try:
+            return next(iter(self.store.read(sender, seqno, seqno)), None)
+        except Damaged:
+            return None
+
+
+def _extend(parts: list[Part], sender: int, first: int, behind: int) -> None:
+    """One more run of held packets: a part spans the gaps between runs of one sender."""
+    if parts and parts[-1].sender == sender:
+        last = parts.pop()
+        parts.append(Part(sender, last.first, behind, last.packets + behind - first))
+    else:
+        parts.append(Part(sender, first, behind, behind - first))
+
+
+@contextmanager
+def open_log(options: ReadOptions) -> Iterator[Log]:
+    """The log that the options name, closed at the end; `PipelineError` says what is wrong with it."""
+    try:
+        with open_store(options.store, readonly=True) as store:
+            yield Log(store, options, opener(options))
+    except ImportError:
+        raise PipelineError("lmdb is not installed; install it with: pip install 'gossamer[spark]'") from None
+    except StoreError as error:
+        raise PipelineError(str(error)) from None
+
+
+def opener(options: ReadOptions) -> Callable[[bytes], bytes]:
+    """Opens sealed datagrams with the keys of the options."""
+    if not options.keys:
+        return _no_key
+    from gossamer.wire.sealing import Opener, SealError
+
+    opening = Opener(options.ring())
+
+    def opened(datagram: bytes) -> bytes:
+        try:
+            return opening.open(datagram, replay_check=False)
+        except SealError as error:
+            raise PipelineError(f"the key does not open the log: {error}; give the key of its group") from None
+
+    return opened
+
+
+def _no_key(_: bytes) -> bytes:
+    raise PipelineError(f"the log is sealed: give the option key, or {KEY_VARIABLE} in the environment")

@@ -1,0 +1,131 @@
+"""Where a reader stands in a log: for each sender the next number to read.
+
+A starting position is inclusive and an ending position exclusive, as in Kafka. Below its position a reader has seen
+all that there was. So a stream may only pass a number that is not in the log if it will never be there:
+
+- *collected* numbers were in the log and are gone: passing one is a data loss, unless the reader just begins;
+- a *gap* is passed when it is old: the packets at both its edges have been in the log for longer than a time-out. A
+  logger that is still filling it stores new packets at its edges; a number that was never used stays a gap for ever.
+
+A batch waits for nothing: it reads what is held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gossamer.core.messages import PerSender
+from gossamer.core.ranges import RangeSet
+from gossamer.pipeline.session import PipelineError
+
+Positions = dict[int, int]
+"""By sender, the next number to read."""
+
+EARLIEST, LATEST = -2, -1
+"""In the JSON of startingOffsets, as in Kafka: not a number but where the log begins, or ends."""
+SKIPPED = "skipped"
+"""In the offset of a stream, beside the senders: packets that were collected before they were read."""
+
+IsOld = Callable[[int, int, int], bool]
+"""Whether the gap `first..last` of a sender is old enough to be passed."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a log held and had collected at one moment."""
+
+    held: PerSender
+    collected: PerSender
+
+    def senders(self) -> list[int]:
+        """All of whom anything is known."""
+        return sorted({*self.held, *self.collected})
+
+    def first_held(self, sender: int) -> int:
+        """Where a batch begins that reads everything."""
+        held = self.held.get(sender)
+        return held.first if held else self.behind_last(sender)
+
+    def behind_last(self, sender: int) -> int:
+        """Behind everything that the log ever had of this sender."""
+        known = self.known(sender)
+        return known.last + 1 if known else 0
+
+    def known(self, sender: int) -> RangeSet:
+        """What the log has or had."""
+        known = self.held.get(sender, RangeSet()).copy()
+        known.update(self.collected.get(sender, RangeSet()))
+        return known
+
+    def begin(self, sender: int, is_old: IsOld) -> int:
+        """Where a stream begins that wants everything: the first number that is held or may still come."""
+        held, at = self.held.get(sender, RangeSet()), 0
+        for first, last in self.known(sender).ranges():
+            if first > at and not is_old(sender, at, first - 1):
+                return at
+            inside = held.within(first, last)
+            if inside:
+                return inside[0][0]
+            at = last + 1
+        return at
+
+    def reach(self, sender: int, position: int, is_old: IsOld) -> int:
+        """How far a stream at `position` may read now."""
+        known, at = self.known(sender), position
+        if not known or known.last < at:
+            return at
+        for first, last in known.within(at, known.last):
+            if first > at and not is_old(sender, at, first - 1):
+                return at
+            at = last + 1
+        return at
+
+    def lost(self, sender: int, first: int, behind: int) -> RangeSet:
+        """What was collected of the numbers from `first` to before `behind`."""
+        collected = self.collected.get(sender, RangeSet())
+        return RangeSet(collected.within(first, behind - 1) if behind > first else ())
+
+
+def limited(start: Positions, end: Positions, most: int) -> Positions:
+    """An end that is at most `most` numbers behind `start`: each sender's share follows its backlog.
+
+    What rounding leaves goes to the smallest backlogs, so that nobody waits for ever.
+    """
+    backlog = {sender: end[sender] - start[sender] for sender in end}
+    total = sum(backlog.values())
+    if total <= most:
+        return end
+    shares = {sender: count * most // total for sender, count in backlog.items()}
+    rest = most - sum(shares.values())
+    for sender in sorted(backlog, key=lambda sender: (backlog[sender], sender)):
+        if rest and shares[sender] < backlog[sender]:
+            shares[sender] += 1
+            rest -= 1
+    return {sender: start[sender] + share for sender, share in shares.items()}
+
+
+def parse(option: str, text: str) -> Positions:
+    """The positions that a JSON object `{"sender": seqno}` names; `PipelineError` if it is none."""
+    shape = f'{option} = {text[:60]!r}: write earliest, latest or JSON like {{"17": 1200}}, next number by sender'
+    try:
+        found = json.loads(text)
+        positions = {int(sender): number for sender, number in found.items() if sender != SKIPPED}
+    except (ValueError, AttributeError, RecursionError):
+        raise PipelineError(shape) from None
+    for number in positions.values():
+        if type(number) is not int or number < EARLIEST:
+            raise PipelineError(shape)
+    return positions
+
+
+def to_offset(positions: Mapping[int, int], skipped: int = 0) -> dict[str, int]:
+    """The offset of a stream, as Spark keeps it in the checkpoint and shows it in the query's progress."""
+    offset = {str(sender): positions[sender] for sender in sorted(positions)}
+    return {**offset, SKIPPED: skipped} if skipped else offset
+
+
+def from_offset(offset: Mapping[str, int]) -> Positions:
+    """The positions in an offset."""
+    return {int(sender): number for sender, number in offset.items() if sender != SKIPPED}

@@ -1,0 +1,56 @@
+"""Traces as a table of Spark: what members noted while they ran, in the one schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gossamer.pipeline.archive import read_archive
+from gossamer.pipeline.options import ReadOptions
+from gossamer.pipeline.session import PipelineError
+from gossamer.trace.reader import row_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_traces(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
+    """The rows of these files, or of the files in these folders; `TraceError` names one that is no trace."""
+    files = [file for path in paths for file in _files(Path(path))]
+    for file in files:
+        row_count(file)  # reads the footer only, and checks the schema
+    return spark.read.parquet(*map(str, files))
+
+
+def read_events(spark: SparkSession, where: str | os.PathLike[str], options: ReadOptions | None = None) -> DataFrame:
+    """The events of a log store or of an archive, whichever `where` is."""
+    from gossamer.pipeline.source import LogSource
+
+    if not (Path(where) / "data.mdb").exists():
+        return read_archive(spark, where)
+    spark.dataSource.register(LogSource)
+    given = options or ReadOptions.parse({"store": str(where)})
+    return spark.read.format("gossamer").options(**given.as_options()).load()
+
+
+def runs_apart(traces: DataFrame) -> bool:
+    """Whether a sender published in more than one run: then its numbers mean nothing without the run.
+
+    Live members are numbered at random and never share a number, and each may call the run what it likes; members of
+    simulations all begin at 0.
+    """
+    from pyspark.sql import functions as f
+
+    published = traces.where("kind = 'publish'").groupBy("sender").agg(f.countDistinct("run").alias("runs"))
+    return bool(published.where("runs > 1").limit(1).count())
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.parquet"))
+    if not files:
+        raise PipelineError(f"{path}: no traces (*.parquet) in this folder")
+    return files

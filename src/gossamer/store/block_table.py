@@ -1,0 +1,101 @@
+"""The table of packets in LMDB: finding the block that has a packet, and taking packets out.
+
+Blocks do not overlap: a number is stored once, and one that was dropped as damaged is cut out of its block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gossamer.core.messages import PerSender
+from gossamer.core.ranges import RangeSet
+from gossamer.store.blocks import PACKETS_MAX, Block, BlockError, count_packets, unpack
+from gossamer.store.layout import KEY
+
+if TYPE_CHECKING:
+    from lmdb import Cursor
+
+    from gossamer.store.range_table import Table
+
+
+def find(table: Table, sender: int, number: int) -> Block | None:
+    """The block that has this packet; None if there is none, or its own table is damaged."""
+    first = _seek(table, sender, number)
+    if first is None or first > number:
+        return None
+    try:
+        block = unpack(sender, first, table.value())
+    except BlockError:
+        return None
+    return block if number <= block.last else None
+
+
+def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeSet) -> None:
+    """Delete the blocks that have something of `first..last`, and nothing else that is held."""
+    block_first = _seek(table, sender, first)
+    while block_first is not None and block_first <= last:
+        block_last = block_first + count_packets(table.value()) - 1
+        if _any_held(held, block_first, first - 1) or _any_held(held, last + 1, block_last):
+            table.next()
+        else:
+            table.delete()  # moves to the next
+        block_first = _first(table, sender)
+
+
+def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> RangeSet:
+    """Take one packet out of its block, of which the rest stays; which numbers are gone with it."""
+    gone = RangeSet([(number, number)])
+    first = _seek(table, sender, number)
+    if first is None or first > number:
+        return gone
+    try:
+        block = unpack(sender, first, table.value())
+    except BlockError:  # nothing of it can be read
+        table.delete()
+        following = _first(table, sender)
+        last = first + PACKETS_MAX - 1
+        gone.add(first, last if following is None else min(last, following - 1))
+        return gone
+    if number <= block.last:
+        table.delete()
+        for part_first, part_last in ((first, number - 1), (number + 1, block.last)):
+            if _any_held(held, part_first, part_last):
+                start, value = block.part(part_first, part_last)
+                table.put(KEY.pack(sender, start), value)
+    return gone
+
+
+def numbers(table: Cursor[bytes]) -> PerSender:
+    """Every number of every block."""
+    found: PerSender = {}
+    for key, value in table:
+        sender, first = KEY.unpack(key)
+        found.setdefault(sender, RangeSet()).add(first, first + max(1, count_packets(value)) - 1)
+    return found
+
+
+def _any_held(held: RangeSet, first: int, last: int) -> bool:
+    return first <= last and bool(held.within(first, last))
+
+
+def _seek(table: Table, sender: int, number: int) -> int | None:
+    """Go to the sender's last block that begins at `number` or before, else to its first; where that begins."""
+    key = KEY.pack(sender, number)
+    found = table.set_range(key)
+    if found and table.key() == key:
+        return number
+    before = table.prev() if found else table.last()
+    first = _first(table, sender) if before else None
+    if first is None and found:
+        table.set_range(key)
+        first = _first(table, sender)
+    return first
+
+
+def _first(table: Table, sender: int) -> int | None:
+    """Where the block under the cursor begins, if it is one of `sender`."""
+    key = table.key()
+    if not key:
+        return None
+    owner, first = KEY.unpack(key)
+    return int(first) if owner == sender else None

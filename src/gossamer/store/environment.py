@@ -1,0 +1,299 @@
+"""One LMDB environment of this process: transactions, growth, and errors that say what to do.
+
+LMDB allows an environment to be opened once in a process, so all stores of one directory share it. Its map may only
+change while nobody is in a transaction (`_Gate`). Writes never go through the map but by `pwrite`, and the file is
+allocated ahead of them: a full disk is an error of the call that met it, never a bus error, and the transaction that
+it breaks leaves everything before it as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from struct import error as struct_error
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
+
+from gossamer.store.contract import StoreError, StoreFull
+from gossamer.store.data_file import DATA_FILE, check_whole
+
+try:
+    import lmdb
+except ImportError:  # pragma: no cover - depends on what is installed
+    raise StoreError("a store on disk needs the package lmdb: pip install 'gossamer[log]'") from None
+
+if TYPE_CHECKING:
+    from lmdb import _Database
+
+T = TypeVar("T")
+DatabaseName = Literal["packets", "held", "collected", "consumers", "about"]
+DATABASES: Final[tuple[DatabaseName, ...]] = ("packets", "held", "collected", "consumers", "about")
+
+MAP_BYTES_MIN: Final = 1 << 30
+AHEAD_BYTES: Final = 16 << 20
+"""How much of the file is allocated at a time."""
+RESERVE_BYTES: Final = 1 << 20
+"""What an append leaves free in the file: a full store must still be able to collect, which takes pages at first.
+
+It also keeps zeros behind the last page, so that a damaged length or offset leads there, and not out of the file.
+"""
+_LOCK_BYTES: Final = 8192
+"""What LMDB's table of 126 readers takes."""
+_OWN_PAGES: Final = 8
+"""About what LMDB takes for itself: meta data, the list of databases, the list of free pages."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class _Gate:
+    """Many may be inside at a time; who must be alone waits until they have left."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        with self._changed:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._inside)
+            yield
+
+
+class Environment:
+    """An open environment; get one with `acquire`, and `release` it."""
+
+    def __init__(self, path: Path, writable: bool, map_bytes: int | None) -> None:
+        self.path: Final = path
+        self.writable = writable
+        self.users = 0
+        self.databases: dict[str, _Database] = {}
+        self._gate = _Gate()
+        self._writing = threading.Lock()
+        self._env = _open(path, writable, map_bytes)
+        self.page_bytes: Final = self._env.stat()["psize"]
+        self._file = os.open(path / DATA_FILE, os.O_RDWR if writable else os.O_RDONLY)
+        status = os.fstat(self._file)
+        self.key: Final = (status.st_dev, status.st_ino)
+
+    def open_databases(self, create: bool) -> None:
+        """Find, or make, the five databases; StoreError if this is LMDB's file but not ours."""
+        try:
+            self.databases = {name: self._env.open_db(name.encode(), create=create) for name in DATABASES}
+        except (lmdb.NotFoundError, lmdb.ReadonlyError):
+            raise StoreError(f"{self.path}: an LMDB file, but not a store of gossamer") from None
+        except lmdb.Error as reason:
+            raise self._error(reason) from reason
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever stored here."""
+        return self._env.stat()["entries"] == 0
+
+    def make_writable(self) -> None:
+        """Open it anew for writing, under the feet of its users."""
+        with self._gate.alone():
+            if not self.writable:
+                self._reopen(writable=True)
+
+    def _reopen(self, writable: bool) -> None:
+        self._env.close()
+        os.close(self._file)
+        try:
+            self._env = _open(self.path, writable, None)
+        except StoreError:
+            self._env = _open(self.path, False, None)  # as it was: one may read what one may not write
+            writable = False
+            raise
+        finally:
+            self._file = os.open(self.path / DATA_FILE, os.O_RDWR if writable else os.O_RDONLY)
+            self.databases = {name: self._env.open_db(name.encode(), create=False) for name in self.databases}
+            self.writable = writable
+
+    @contextmanager
+    def reading(self) -> Iterator[lmdb.Transaction[memoryview]]:
+        """A read transaction: keep it short, for what it sees cannot be overwritten meanwhile."""
+        try:
+            while True:
+                with self._gate.inside(), suppress(lmdb.MapResizedError), self._env.begin(buffers=True) as transaction:
+                    yield transaction
+                    return
+                self._set_map(0)  # a writer elsewhere has made it larger
+        except lmdb.Error as reason:
+            raise self._error(reason) from reason
+        except (struct_error, ValueError) as reason:
+            raise self._damaged(reason) from reason
+
+    def write(self, work: Callable[[lmdb.Transaction[bytes]], T], new_bytes: int, reserve: int = RESERVE_BYTES) -> T:
+        """Do `work` in one transaction, synced when this returns; it is done again if the map had to grow."""
+        with self._writing:
+            self._make_room(new_bytes, reserve)
+            while True:
+                try:
+                    with self._gate.inside(), self._env.begin(write=True) as transaction:
+                        return work(transaction)
+                except lmdb.MapFullError:
+                    self._set_map(self._env.info()["map_size"] * 2)
+                except lmdb.MapResizedError:
+                    self._set_map(0)
+                except lmdb.Error as reason:
+                    raise self._error(reason) from reason
+                except (struct_error, ValueError) as reason:
+                    raise self._damaged(reason) from reason
+
+    def tree_bytes(self, name: DatabaseName) -> int:
+        """The pages of one database."""
+        with self.reading() as transaction:
+            stat = transaction.stat(self.databases[name])
+        return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_bytes
+
+    def close(self) -> None:
+        """Let go of it."""
+        with self._gate.alone():
+            self._env.close()
+            os.close(self._file)
+
+    def _set_map(self, size: int) -> None:
+        """A larger map; 0 for what another process has made it."""
+        with self._gate.alone():
+            try:
+                self._env.set_mapsize(size)
+            except lmdb.Error as reason:
+                raise StoreFull(
+                    f"{self.path}: no room for a map of {size:,} bytes ({reason}): see ulimit -v"
+                ) from reason
+
+    def _make_room(self, new_bytes: int, reserve: int) -> None:
+        """Have the file allocated for a transaction with `new_bytes` in it, and `reserve` beyond; StoreFull if not."""
+        used = (self._env.info()["last_pgno"] + 1) * self.page_bytes
+        size = os.fstat(self._file).st_size
+        needed = used + new_bytes + reserve
+        if needed <= size:
+            return
+        self._env.reader_check()  # readers that died keep pages from being used again
+        for wanted in (needed + AHEAD_BYTES, needed):
+            try:
+                os.posix_fallocate(self._file, size, wanted - size)
+                return
+            except OSError as reason:
+                if reason.errno not in _FULL:
+                    raise StoreError(f"{self.path}: {reason.strerror}") from reason
+                full = reason
+        # pages of what was collected are used again; if they are too scattered, the transaction itself will fail
+        trees = sum(self.tree_bytes(name) for name in DATABASES)
+        if size - trees - _OWN_PAGES * self.page_bytes < new_bytes + reserve:
+            raise StoreFull(f"{self.path}: {full.strerror}, {new_bytes:,} bytes more: free some, or collect") from full
+
+    def _error(self, reason: lmdb.Error) -> StoreError:
+        if reason.code in _FULL:
+            return StoreFull(f"{self.path}: {os.strerror(reason.code)}: free some, or collect")
+        if isinstance(reason, lmdb.ReadersFullError):
+            return StoreError(f"{self.path}: too many readers at a time: close some")
+        if isinstance(reason, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError | lmdb.PanicError):
+            return self._damaged(reason)
+        return StoreError(f"{self.path}: {reason}")
+
+    def _damaged(self, reason: Exception) -> StoreError:
+        return StoreError(
+            f"{self.path}: damaged ({reason}); `gossamer log info {self.path}` says what is readable, and another"
+            " logger can fill a new store"
+        )
+
+
+def _open(path: Path, writable: bool, map_bytes: int | None) -> lmdb.Environment:
+    if not writable or (path / DATA_FILE).exists():
+        check_whole(path)
+    if writable:
+        _allocate_locks(path)
+    try:
+        return _open_mapped(path, writable, map_bytes or (_file_system_bytes(path) if writable else 0))
+    except lmdb.MemoryError:  # the address space is limited
+        size = (path / DATA_FILE).stat().st_size
+        return _open_mapped(path, writable, max(2 * size, 1 << 26))
+
+
+def _open_mapped(path: Path, writable: bool, map_bytes: int) -> lmdb.Environment:
+    """`map_bytes`: 0 takes what the writer took."""
+    try:
+        return lmdb.open(
+            str(path), map_size=map_bytes, readonly=not writable, create=writable, mode=0o644, max_dbs=len(DATABASES)
+        )
+    except lmdb.MemoryError:
+        raise
+    except lmdb.Error as reason:
+        if reason.code in _FULL:
+            raise StoreFull(f"{path}: {os.strerror(reason.code)}: no room for a store") from reason
+        raise StoreError(f"{path}: cannot be opened ({reason})") from reason
+
+
+def _allocate_locks(path: Path) -> None:
+    """LMDB writes its table of readers through a map: on a full file system that would be a bus error."""
+    try:
+        descriptor = os.open(path / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(descriptor, 0, _LOCK_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError as reason:
+        kind: type[StoreError] = StoreFull if reason.errno in _FULL else StoreError
+        raise kind(f"{path}: cannot be written ({reason.strerror})") from reason
+
+
+def _file_system_bytes(path: Path) -> int:
+    """As large as the file can get: then the map grows only if the file system does. Address space costs nothing."""
+    system = os.statvfs(path)
+    return max(MAP_BYTES_MIN, system.f_blocks * system.f_frsize // MAP_BYTES_MIN * MAP_BYTES_MIN)
+
+
+_shared: dict[tuple[int, int], Environment] = {}
+_sharing = threading.Lock()
+
+
+def acquire(path: Path, *, writable: bool, map_bytes: int | None = None) -> Environment:
+    """The environment in this directory, opened if it is not yet."""
+    with _sharing:
+        with suppress(OSError):
+            status = os.stat(path / DATA_FILE)
+            shared = _shared.get((status.st_dev, status.st_ino))
+            if shared is not None:
+                if writable:
+                    shared.make_writable()
+                shared.users += 1
+                return shared
+        environment = Environment(path, writable, map_bytes)
+        environment.users = 1
+        _shared[environment.key] = environment
+        return environment
+
+
+def release(environment: Environment) -> None:
+    """One user less; the last one closes it."""
+    with _sharing:
+        environment.users -= 1
+        if not environment.users:
+            _shared.pop(environment.key, None)
+            environment.close()
+
+
+def _forget_after_fork() -> None:
+    """A child must not use, and could not open again, what its parent has open."""
+    global _sharing
+    _sharing = threading.Lock()
+    for environment in _shared.values():
+        environment._env.close()
+        os.close(environment._file)
+    _shared.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,105 @@
+"""A log store in memory: the contract without the disk, for simulations, tests and groups that need no durability."""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Self
+
+from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.ranges import RangeSet
+from gossamer.store.contract import Consumer, Entry
+from gossamer.store.layout import advanced, check_commit, check_entries
+
+
+class MemoryStore:
+    """A `LogStore` that ends with its process. Nothing in it can be damaged."""
+
+    def __init__(self, group: str = "") -> None:
+        self.group = group
+        self._entries: dict[int, dict[int, Entry]] = {}
+        self._held: PerSender = {}
+        self._collected: PerSender = {}
+        self._consumers: dict[str, Consumer] = {}
+        self._checked_out = 0
+        self._bytes = 0
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """See `LogStore`."""
+        entries = list(entries)
+        check_entries(entries)
+        for entry in entries:
+            if entry.seqno in self._collected.get(entry.sender, ()):
+                continue
+            if self._entries.setdefault(entry.sender, {}).setdefault(entry.seqno, entry) is entry:
+                self._held.setdefault(entry.sender, RangeSet()).add(entry.seqno)
+                self._bytes += len(entry.datagram)
+
+    def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
+        """See `LogStore`."""
+        entries = self._entries.get(sender, {})
+        for inside_first, inside_last in self._held.get(sender, RangeSet()).within(first, last):
+            for seqno in range(inside_first, inside_last + 1):
+                if seqno in entries:  # it may have been collected since
+                    yield entries[seqno]
+
+    def held(self) -> PerSender:
+        """See `LogStore`."""
+        return {sender: numbers.copy() for sender, numbers in sorted(self._held.items()) if numbers}
+
+    def collected(self) -> PerSender:
+        """See `LogStore`."""
+        return {sender: numbers.copy() for sender, numbers in sorted(self._collected.items()) if numbers}
+
+    def collect(self, numbers: PerSender) -> int:
+        """See `LogStore`."""
+        count = 0
+        for sender, done in numbers.items():
+            here = self._held.get(sender, RangeSet()).intersection(done)
+            count += len(here)
+            for seqno in here:
+                self._forget(sender, seqno)
+            self._collected.setdefault(sender, RangeSet()).update(done)
+        return count
+
+    def drop_damaged(self, sender: int, seqno: int) -> None:
+        """See `LogStore`."""
+        if seqno in self._held.get(sender, ()):
+            self._forget(sender, seqno)
+
+    def _forget(self, sender: int, seqno: int) -> None:
+        self._bytes -= len(self._entries[sender].pop(seqno).datagram)
+        self._held[sender].discard(seqno)
+
+    def commit(self, consumer: str, positions: Horizon) -> None:
+        """See `LogStore`."""
+        check_commit(consumer, positions)
+        before = self._consumers[consumer].committed if consumer in self._consumers else {}
+        self._consumers[consumer] = Consumer(consumer, advanced(before, positions), time.time_ns())
+
+    def consumers(self) -> list[Consumer]:
+        """See `LogStore`."""
+        return [self._consumers[name] for name in sorted(self._consumers)]
+
+    def forget_consumer(self, consumer: str) -> bool:
+        """See `LogStore`."""
+        return self._consumers.pop(consumer, None) is not None
+
+    def check_out(self, below: int) -> None:
+        """See `LogStore`."""
+        self._checked_out = max(self._checked_out, below)
+
+    def checked_out(self) -> int:
+        """See `LogStore`."""
+        return self._checked_out
+
+    def bytes_used(self) -> int:
+        """See `LogStore`."""
+        return self._bytes
+
+    def close(self) -> None:
+        """See `LogStore`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,440 @@
+"""The log store on disk, in LMDB: one process writes, any number read meanwhile.
+
+Every `append` is one transaction and one sync (group commit: the logger gathers, the store does not), and its packets
+lie together in `blocks`: the more of a sender come at a time, the better. The writer keeps the ranges that are held
+and collected in memory and writes what changes of them in the same transaction as the packets, so opening a store of
+any size takes as long as reading its ranges. A second logger is kept out by a lock on a file of its own, since LMDB's
+lock is only held during a transaction, and consumers commit from other processes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.ranges import RangeSet
+from gossamer.store import block_table, blocks, range_table
+from gossamer.store.blocks import Block
+from gossamer.store.contract import Consumer, Damaged, Entry, StoreError, StoreFull
+from gossamer.store.data_file import DATA_FILE, check_structure, check_whole
+from gossamer.store.environment import DatabaseName, Environment, acquire, release
+from gossamer.store.layout import (
+    KEY,
+    NUMBER,
+    NUMBER_MAX,
+    VERSION,
+    advanced,
+    check_commit,
+    check_entries,
+    pack_consumer,
+    unpack_consumer,
+    with_checksum,
+    without_checksum,
+)
+
+if TYPE_CHECKING:
+    import lmdb
+
+    Writing = lmdb.Transaction[bytes]
+
+T = TypeVar("T")
+
+LOCK_FILE: Final = "logger.lock"
+READ_BYTES: Final = 128 << 10
+"""About what one read transaction copies."""
+SWEEP_ENTRIES_MAX: Final = 16_384
+SWEEP_BYTES: Final = 64 << 20
+"""About what one transaction collects: few enough pages that noting them as free fits into the reserve."""
+SMALL_BYTES: Final = 64 << 10
+"""Room that is asked for where only tables change."""
+
+
+class LmdbStore:
+    """A `LogStore` in a directory. Make one with `open_store`."""
+
+    def __init__(self, path: Path, *, group: str | None, readonly: bool, map_bytes: int | None) -> None:
+        self.path: Final = path
+        self.readonly: Final = readonly
+        self._broken: StoreError | None = None
+        self._lock = None if readonly else _lock(path)
+        self._environment: Environment | None = None
+        try:
+            if not readonly and (path / DATA_FILE).exists():
+                check_whole(path)
+                check_structure(path)
+            self._environment = acquire(path, writable=not readonly, map_bytes=map_bytes)
+            self._env.open_databases(create=not readonly and self._env.is_new())
+            self.group: Final = self._check_about(group)
+            self._held, self._collected = self._load() if not readonly else ({}, {})
+        except BaseException:
+            self.close()
+            raise
+
+    # Writing
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """See `LogStore`."""
+        by_sender: dict[int, dict[int, Entry]] = {}
+        for entry in entries:
+            by_sender.setdefault(entry.sender, {}).setdefault(entry.seqno, entry)
+        new: PerSender = {}
+        items: list[tuple[bytes, bytes]] = []
+        for sender, by_number in sorted(by_sender.items()):
+            check_entries(by_number.values())
+            numbers = self._unknown(sender, by_number)
+            if numbers:
+                new[sender] = numbers
+                items += _pack_blocks(sender, numbers, by_number)
+        if not items:
+            self._may_write()
+            return
+
+        def work(transaction: Writing) -> None:
+            transaction.cursor(self._db("packets")).putmulti(items)
+            held = transaction.cursor(self._db("held"))
+            for sender, numbers in new.items():
+                for first, last in numbers.ranges():
+                    range_table.add(held, sender, first, last)
+
+        self._write(work, self._pages_for(items))
+        for sender, numbers in new.items():
+            self._held.setdefault(sender, RangeSet()).update(numbers)
+
+    def collect(self, numbers: PerSender) -> int:
+        """See `LogStore`."""
+        count = 0
+        for sender, done in sorted(numbers.items()):
+            for first, last in done.ranges():
+                count += self._collect_range(sender, first, last)
+        return count
+
+    def drop_damaged(self, sender: int, seqno: int) -> None:
+        """See `LogStore`. If the table of its block is damaged, all packets of the block go."""
+
+        def work(transaction: Writing) -> RangeSet:
+            ours = self._held.get(sender, RangeSet())
+            gone = block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, ours)
+            held = transaction.cursor(self._db("held"))
+            for first, last in gone.ranges():
+                range_table.discard(held, sender, first, last)
+            return gone
+
+        gone = self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
+        if sender in self._held:
+            self._held[sender].subtract(gone)
+
+    def commit(self, consumer: str, positions: Horizon) -> None:
+        """See `LogStore`."""
+        check_commit(consumer, positions)
+        key = consumer.encode()
+
+        def work(transaction: Writing) -> None:
+            value = transaction.get(key, db=self._db("consumers"))
+            before = unpack_consumer(consumer, without_checksum(key, value)).committed if value is not None else {}
+            after = pack_consumer(advanced(before, positions), time.time_ns())
+            transaction.put(key, with_checksum(key, after), db=self._db("consumers"))
+
+        self._env.make_writable()
+        self._env.write(work, SMALL_BYTES + 2 * KEY.size * len(positions), reserve=0)
+
+    def forget_consumer(self, consumer: str) -> bool:
+        """See `LogStore`."""
+        self._env.make_writable()
+        return self._env.write(lambda t: t.delete(consumer.encode(), db=self._db("consumers")), SMALL_BYTES, reserve=0)
+
+    def check_out(self, below: int) -> None:
+        """See `LogStore`."""
+        if below > self.checked_out():
+            self._put_about({b"checked out": NUMBER.pack(below)})
+
+    # Reading
+
+    def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
+        """See `LogStore`. No transaction is open while the caller works: it may take as long as it likes."""
+        first, last = max(first, 0), min(last, NUMBER_MAX)
+        while first <= last:
+            entries, damaged, first = self._read_some(sender, first, last)
+            yield from entries
+            if damaged is not None:
+                raise damaged
+
+    def held(self) -> PerSender:
+        """See `LogStore`."""
+        return self._ranges("held") if self.readonly else _copy(self._held)
+
+    def collected(self) -> PerSender:
+        """See `LogStore`."""
+        return self._ranges("collected") if self.readonly else _copy(self._collected)
+
+    def consumers(self) -> list[Consumer]:
+        """See `LogStore`."""
+        return [unpack_consumer(name.decode(), value) for name, value in self._rows("consumers").items()]
+
+    def checked_out(self) -> int:
+        """See `LogStore`."""
+        return self._about_number(b"checked out")
+
+    def created_ns(self) -> int:
+        """When the store was made, nanoseconds since the epoch."""
+        return self._about_number(b"created")
+
+    def bytes_used(self) -> int:
+        """See `LogStore`."""
+        return self._env.tree_bytes("packets")
+
+    # Opening and closing
+
+    def close(self) -> None:
+        """See `LogStore`."""
+        if self._environment is not None:
+            release(self._environment)
+            self._environment = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_about(self, group: str | None) -> str:
+        """Whether this is a store for us; the name of its group. A new one becomes ours."""
+        about = self._rows("about")
+        if not about:
+            if self.readonly:
+                raise StoreError(f"{self.path}: the store is not ready yet: a logger is just making it")
+            about = {b"version": NUMBER.pack(VERSION), b"created": NUMBER.pack(time.time_ns()), b"group": b""}
+            self._put_about(about)
+            _sync_directories(self.path)
+        (version,) = NUMBER.unpack(about[b"version"])
+        if version > VERSION:
+            raise StoreError(
+                f"{self.path}: a store of version {version}, this gossamer knows {VERSION}: update gossamer"
+            )
+        known = about[b"group"].decode()
+        if group is not None and known and known != group:
+            raise StoreError(f"{self.path}: the store of group {known!r}, not of {group!r}: give another --store")
+        if group and not known and not self.readonly:
+            self._put_about({b"group": group.encode()})
+        return known or group or ""
+
+    def _put_about(self, rows: dict[bytes, bytes]) -> None:
+        def work(transaction: Writing) -> None:
+            for key, value in rows.items():
+                transaction.put(key, with_checksum(key, value), db=self._db("about"))
+
+        self._write(work, SMALL_BYTES)
+
+    def _load(self) -> tuple[PerSender, PerSender]:
+        """The ranges held and collected; those held are found anew if that table is missing or damaged."""
+        collected = self._ranges("collected")
+        try:
+            held = self._ranges("held")
+        except StoreError:  # that table can be made anew; if it is more than that, this fails, too
+            held = {}
+        if not held and self._env.tree_bytes("packets"):
+            held = self._rebuild(collected)
+        return held, collected
+
+    def _rebuild(self, collected: PerSender) -> PerSender:
+        """The table `held` anew, from the blocks."""
+
+        def work(transaction: Writing) -> PerSender:
+            held = block_table.numbers(transaction.cursor(self._db("packets")))
+            transaction.drop(self._db("held"), delete=False)
+            table = transaction.cursor(self._db("held"))
+            for sender, numbers in held.items():
+                numbers.subtract(collected.get(sender, RangeSet()))
+                for first, last in numbers.ranges():
+                    range_table.add(table, sender, first, last)
+            return held
+
+        return self._env.write(work, SMALL_BYTES)
+
+    # Inside
+
+    @property
+    def _env(self) -> Environment:
+        if self._environment is None:
+            raise StoreError(f"{self.path}: the store is closed")
+        return self._environment
+
+    def _db(self, name: DatabaseName) -> lmdb._Database:
+        return self._env.databases[name]
+
+    def _may_write(self) -> None:
+        if self.readonly:
+            raise StoreError(f"{self.path}: opened for reading: only the logger appends and collects")
+        if self._broken is not None:
+            raise StoreError(f"{self._broken}; nothing more is stored until the store is opened again")
+
+    def _write(self, work: Callable[[Writing], T], new_bytes: int, **room: int) -> T:
+        """One transaction of the logger. After a failure that is not for want of room nobody knows what the disk does
+        next: the store takes nothing more."""
+        self._may_write()
+        try:
+            return self._env.write(work, new_bytes, **room)
+        except StoreFull:
+            raise
+        except StoreError as error:
+            self._broken = error
+            raise
+
+    def _unknown(self, sender: int, by_number: dict[int, Entry]) -> RangeSet:
+        """Those of these numbers that are neither held nor collected."""
+        numbers = RangeSet()
+        for number in sorted(by_number):
+            numbers.add(number)
+        for table in (self._held, self._collected):
+            if sender in table:
+                numbers = numbers.difference(table[sender])
+        return numbers
+
+    def _pages_for(self, items: list[tuple[bytes, bytes]]) -> int:
+        """The bytes of all pages that a transaction with these items may write, about and at most."""
+        page = self._env.page_bytes
+        return sum((len(value) + 64 + page) // page * page for _, value in items) + SMALL_BYTES
+
+    def _collect_range(self, sender: int, first: int, last: int) -> int:
+        """A sweep over the packets from `first` to `last`, in as few transactions as the reserve allows."""
+        count = 0
+        while first <= last:
+            here = RangeSet(self._held.get(sender, RangeSet()).within(first, last))
+            until = _shortened(here, last, self._sweep_entries())
+            self._write(partial(self._sweep, sender, first, until), SMALL_BYTES, reserve=0)
+            count += sum(b - a + 1 for a, b in here.within(first, until))
+            if sender in self._held:
+                self._held[sender].discard(first, until)
+            self._collected.setdefault(sender, RangeSet()).add(first, until)
+            first = until + 1
+        return count
+
+    def _sweep(self, sender: int, first: int, last: int, transaction: Writing) -> None:
+        held = self._held.get(sender, RangeSet())
+        block_table.sweep(transaction.cursor(self._db("packets")), sender, first, last, held)
+        range_table.discard(transaction.cursor(self._db("held")), sender, first, last)
+        range_table.add(transaction.cursor(self._db("collected")), sender, first, last)
+
+    def _sweep_entries(self) -> int:
+        entries = sum(map(len, self._held.values()))
+        average = max(1, self.bytes_used() // max(1, entries))
+        return max(64, min(SWEEP_ENTRIES_MAX, SWEEP_BYTES // average))
+
+    def _read_some(self, sender: int, first: int, last: int) -> tuple[list[Entry], Damaged | None, int]:
+        """What is held of `first..last`, or the beginning of it: the entries, what stopped us, and where to go on."""
+        found: list[tuple[int, int, Block]] = []
+        damaged: Damaged | None = None
+        copied = 0
+        with self._env.reading() as transaction:
+            held, packets = transaction.cursor(self._db("held")), transaction.cursor(self._db("packets"))
+            while copied < READ_BYTES and damaged is None:
+                piece = range_table.next_range(held, sender, first, last)
+                if piece is None:
+                    first = last + 1
+                    break
+                block = block_table.find(packets, sender, piece[0])
+                if block is None:  # held, and not there
+                    damaged = Damaged(sender, piece[0])
+                else:
+                    found.append((piece[0], min(piece[1], block.last), block))
+                    first = found[-1][1] + 1
+                    copied += sum(map(len, block.datagrams))
+        return *_intact(found, damaged), first
+
+    def _ranges(self, name: DatabaseName) -> PerSender:
+        with self._env.reading() as transaction:
+            return range_table.load(transaction.cursor(self._db(name)))
+
+    def _rows(self, name: DatabaseName) -> dict[bytes, bytes]:
+        with self._env.reading() as transaction:
+            return {bytes(key): without_checksum(key, value) for key, value in transaction.cursor(self._db(name))}
+
+    def _about_number(self, key: bytes) -> int:
+        return int.from_bytes(self._rows("about").get(key, b""), "big")
+
+
+def open_store(
+    path: str | os.PathLike[str], *, group: str | None = None, readonly: bool = False, map_bytes: int | None = None
+) -> LmdbStore:
+    """The store in this directory; made if it is not there, unless `readonly`.
+
+    There is one writer, the logger; with `readonly` any process reads, and commits for consumers. `group` must be the
+    one that the store was made for. `map_bytes` is how large the map is at first; leave it to the store.
+    StoreError says why it cannot be opened.
+    """
+    directory = Path(path)
+    if not readonly:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as reason:
+            raise StoreError(f"{directory}: no directory for a store ({reason.strerror})") from reason
+    return LmdbStore(directory, group=group, readonly=readonly, map_bytes=map_bytes)
+
+
+def _lock(path: Path) -> int:
+    """Be the only logger of this store for as long as the descriptor is open, however the process ends."""
+    try:
+        descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as reason:
+        raise StoreError(f"{path}: cannot be written ({reason.strerror})") from reason
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(descriptor)
+        raise StoreError(
+            f"{path}: another logger has this store, process {owner}: stop it, or give another --store"
+        ) from None
+    with suppress(OSError):  # a full disk: the lock counts, the number is only for the message above
+        os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
+    return descriptor
+
+
+def _sync_directories(path: Path) -> None:
+    """Make the names of a new store as durable as its content."""
+    for directory in (path, path.absolute().parent):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _shortened(held: RangeSet, last: int, entries_max: int) -> int:
+    """Where a sweep up to `last` over `held` must end to take at most `entries_max`."""
+    for first, end in held.ranges():
+        if end - first + 1 >= entries_max:
+            return first + entries_max - 1
+        entries_max -= end - first + 1
+    return last
+
+
+def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, Entry]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values for these of a sender's entries."""
+    for first, last in numbers.ranges():
+        for number, value in blocks.pack_run([by_number[number] for number in range(first, last + 1)]):
+            yield KEY.pack(sender, number), value
+
+
+def _intact(pieces: list[tuple[int, int, Block]], damaged: Damaged | None) -> tuple[list[Entry], Damaged | None]:
+    """The entries of these pieces of blocks up to a damaged one, and that one; else the one that comes behind them."""
+    entries: list[Entry] = []
+    for first, last, block in pieces:
+        intact, broken = block.entries(first, last)
+        entries += intact
+        if broken is not None:
+            return entries, broken
+    return entries, damaged
+
+
+def _copy(table: PerSender) -> PerSender:
+    return {sender: numbers.copy() for sender, numbers in sorted(table.items()) if numbers}
