@@ -1,7 +1,7 @@
 """Real processes on a real network: packets that the kernel loses, and partitions that it makes and heals.
 
 The publisher lives on node 0, the subscribers on nodes 1 and 2. A subscriber says what it heard as a list of pieces:
-`[first, last]` for numbers without a gap, `"lost"` for a loss that was reported in its place.
+`[first, last]` for numbers without a gap, the reason for a loss that was reported in its place.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
+from random import Random
 from subprocess import Popen
 from time import sleep
 from typing import Any
@@ -27,7 +28,7 @@ RATE = 3_000
 BURST = 10
 PATIENCE_S = 60.0
 OPEN = {"insecure": True}
-SEALED = {"key": "7f" * 32}
+SEALED = {"key": Random(1).randbytes(32).hex()}
 Pieces = list[Any]
 
 
@@ -75,7 +76,7 @@ def subscribe(settings: str, events: str) -> None:
                 async with asyncio.timeout(PATIENCE_S):
                     async for item in heard:
                         add(pieces, item)
-                        if pieces[-1] != "lost" and pieces[-1][1] == int(events) - 1:
+                        if isinstance(pieces[-1], list) and pieces[-1][1] == int(events) - 1:
                             break
             say(pieces)
             await asyncio.to_thread(sys.stdin.read)
@@ -86,10 +87,10 @@ def subscribe(settings: str, events: str) -> None:
 def add(pieces: Pieces, item: gossamer.Event | gossamer.Lost) -> None:
     """Lengthen the last piece, or begin another."""
     if isinstance(item, gossamer.Lost):
-        pieces.append("lost")
+        pieces.append(item.reason)
         return
     number = int(item.payload)
-    if pieces and pieces[-1] != "lost" and pieces[-1][1] == number - 1:
+    if pieces and isinstance(pieces[-1], list) and pieces[-1][1] == number - 1:
         pieces[-1][1] = number
     else:
         pieces.append([number, number])
@@ -159,7 +160,7 @@ def test_five_percent_of_real_loss_and_every_event_arrives_once_and_in_order(net
 @pytest.mark.parametrize("seconds", [3, pytest.param(10, marks=pytest.mark.soak)])
 def test_after_a_partition_all_arrives_that_was_kept_long_enough(network: Network, seconds: int):
     events = RATE * (seconds + 2)
-    story = Story(network, events, tuning={"gc_rounds": 600}, **OPEN)
+    story = Story(network, events, **OPEN)  # the buffers of the default hold tens of thousands of packets
     story.go()
     story.cut(seconds)
 
@@ -168,14 +169,14 @@ def test_after_a_partition_all_arrives_that_was_kept_long_enough(network: Networ
 
 def test_after_a_partition_what_nobody_kept_is_reported_in_its_place(network: Network):
     events = RATE * 4
-    story = Story(network, events, tuning={"gc_rounds": 10}, **OPEN)
+    story = Story(network, events, tuning={"buffer_packets": 100}, **OPEN)
     story.go()
     story.cut(2)
 
     near, far = story.heard()
     assert near == [[0, events - 1]]
-    runs = [piece for piece in far if piece != "lost"]
+    runs = [piece for piece in far if isinstance(piece, list)]
     assert runs[0][0] == 0
     assert runs == sorted(runs)  # nothing twice, nothing out of order
-    assert "lost" in far
-    assert all("lost" in pair for pair in pairwise(far))  # no gap without a word
+    assert len(runs) > 1  # something was lost
+    assert not any(isinstance(a, list) and isinstance(b, list) for a, b in pairwise(far))  # no gap without a word
