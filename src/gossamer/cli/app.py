@@ -5,6 +5,7 @@ import typer
 from gossamer import __version__
 from gossamer.cli.check import check
 from gossamer.cli.log import app as log
+from gossamer.cli.pipeline import app as pipeline
 from gossamer.cli.plan import plan
 from gossamer.cli.simulate import simulate
 
@@ -20,6 +21,7 @@ app.command()(simulate)
 app.command()(check)
 app.command()(plan)
 app.add_typer(log, name="log")
+app.add_typer(pipeline, name="pipeline")
 
 
 @app.callback(invoke_without_command=True)
