@@ -3,8 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gossamer.live.blocking import SyncGroup as SyncGroup
+    from gossamer.live.blocking import join_sync as join_sync
+    from gossamer.live.group import Full as Full
     from gossamer.live.group import Group as Group
     from gossamer.live.group import Lost as Lost
+    from gossamer.live.group import Subscription as Subscription
     from gossamer.live.group import join as join
     from gossamer.settings import Settings as Settings
     from gossamer.wire.events import Event as Event
@@ -14,7 +18,8 @@ __version__ = "0.1.0"
 _WHERE = {
     "Settings": "gossamer.settings",
     "Event": "gossamer.wire.events",
-    **dict.fromkeys(("Group", "Lost", "join"), "gossamer.live.group"),
+    **dict.fromkeys(("Full", "Group", "Lost", "Subscription", "join"), "gossamer.live.group"),
+    **dict.fromkeys(("SyncGroup", "join_sync"), "gossamer.live.blocking"),
 }
 """Names that are loaded when they are first used, so that `import gossamer` stays light."""
 
@@ -24,7 +29,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'gossamer' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_WHERE[name]), name)
+    value = globals()[name] = getattr(import_module(_WHERE[name]), name)  # the next time it is simply there
+    return value
 
 
 def __dir__() -> list[str]:

@@ -33,6 +33,7 @@ from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSen
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
 from gossamer.core.protocol import ProtocolSettings
+from gossamer.core.ranges import RangeSet
 from gossamer.core.service import TIMER, Service
 from gossamer.core.settings import SettingError, build
 from gossamer.core.streams import Stream, Streams
@@ -41,14 +42,17 @@ from gossamer.dissemination.first_pass import CopiesPass, MulticastPass
 from gossamer.dissemination.flow import Flow
 from gossamer.dissemination.trees import Trees
 from gossamer.membership.sponsored import Sponsored
+from gossamer.membership.suspicion import Suspicion
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.digest import digest_gossip
 from gossamer.repair.hashed_heartbeat import HashedHeartbeat
+from gossamer.repair.history import History
 from gossamer.repair.logger import Logger
 from gossamer.repair.logger_client import LoggerClient
 from gossamer.repair.negative import NegativeGossip
+from gossamer.repair.refill import Refill
 from gossamer.repair.send_buffer import SendBuffer
 from gossamer.repair.variable_heartbeat import VariableHeartbeat
 
@@ -152,6 +156,7 @@ class Stack:
         "_worth",
         "address",
         "buffer",
+        "duplicates",
         "is_logger",
         "is_member",
         "logger_congested",
@@ -184,6 +189,7 @@ class Stack:
         self.is_logger = me in loggers
         self.is_member = True
         self.logger_congested = False
+        self.duplicates = 0
         self.restored = Started({})
         self.streams: Streams = {me: Stream()}
         self.timers = Timers()
@@ -197,7 +203,6 @@ class Stack:
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
         self._rungs = self._build_rungs()
-        self._index_hooks()
         self._on: dict[type, Callable[[float, Any, Effects], None]] = {
             Received: self._received,
             Heard: self._heard,
@@ -209,6 +214,7 @@ class Stack:
             Disconnecting: lambda now, happened, out: self._call(self._on_disconnecting, now, out),
             Reconnected: lambda now, happened, out: self._call(self._on_reconnected, now, out),
         }
+        self._index_hooks()
 
     # The automaton.
 
@@ -244,6 +250,22 @@ class Stack:
     def occupancy(self, now: float) -> tuple[int, float]:
         """The most packets that the buffer held, and the mean until now."""
         return self.buffer.occupancy(now)
+
+    def room(self) -> int:
+        """How many more packets may be published before one is refused."""
+        return 0 if self.full() and not self._holders else min(rung.room() for rung in self._rungs)
+
+    def unsent(self) -> int:
+        """How many published packets have not been sent yet."""
+        return sum(rung.unsent() for rung in self._rungs)
+
+    def lagging(self) -> list[int]:
+        """Members that this sender does not wait for, because they cannot keep up."""
+        return [member for rung in self._rungs for member in rung.lagging()]
+
+    def settled(self) -> int:
+        """Every packet of this member below this number was sent and, if there is a logger, is logged."""
+        return min(self.streams[self.me].next, *(rung.settled() for rung in self._rungs))
 
     # What rungs may use (see `Ladder`).
 
@@ -308,16 +330,52 @@ class Stack:
         """These never were: nobody misses them."""
         self.give_up(now, sender, first, last, "", out)
 
+    def full(self) -> str:
+        """Why nothing can be sent now; empty if it can."""
+        return next((reason for full in self._fullness if (reason := full())), "")
+
+    def lacking(self, numbers: PerSender) -> PerSender:
+        """What this member's log lacks of `numbers`, and never had."""
+        for rung in self._rungs:
+            numbers = rung.log_lacks(numbers)
+        return numbers
+
+    def suspect(self, now: float, member: int, out: Effects) -> None:
+        """Nobody hears `member`: take it for disconnected."""
+        for rung in self._rungs:
+            rung.suspected(now, member, out)
+
+    def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None:
+        """Await the packets of `sender` from `first` on anew, as far as a log holds them, in their old order.
+
+        What came behind the log's last may not have reached it yet: that is awaited, too.
+        """
+        stream = self.stream(sender)
+        stream.next = max(stream.next, held.last + 1)
+        stream.start = min(stream.start, first)
+        wanted = [*held.within(first, held.last), (max(first, held.last + 1), stream.next - 1)]
+        for part in wanted:
+            if part[0] <= part[1]:
+                stream.missing.add(*part)
+                stream.absent.discard(*part)
+        self._order.rewound(sender, stream)
+        for part in wanted:
+            if part[0] <= part[1]:
+                self._call(self._on_gap_escalated, now, sender, *part, out)
+
     # Putting it together.
 
     def _build_rungs(self) -> tuple[Rung, ...]:
         settings = self.settings
         kinds: list[MakeRung | None] = [DISSEMINATIONS[settings.dissemination]]
-        if self.peers.loggers:
-            kinds += [Logger if self.is_logger else SendBuffer, LoggerClient]
+        if self.peers.loggers or settings.membership == "sponsored":  # then loggers may come later
+            kinds += [Logger, Refill] if self.is_logger else [SendBuffer, History]
+            kinds += [LoggerClient]
         kinds += [REPAIRS.get(settings.repair), HEARTBEATS.get(settings.heartbeat)]
         kinds += [MEMBERSHIPS.get(settings.membership)]
-        if settings.rate_limit or settings.admission:
+        if settings.suspect_after:
+            kinds += [Suspicion]
+        if settings.rate_limit or settings.admission or settings.window:
             kinds += [Flow]
         return tuple(kind(self) for kind in kinds if kind is not None)
 
@@ -341,12 +399,13 @@ class Stack:
         self._on_gap_closed = overriding("gap_closed")
         self._on_gossiping = overriding("gossiping")
         self._on_sponsoring = overriding("sponsoring")
-        self._fullness = overriding("full")
+        self._fullness = [self._not_yet, *overriding("full")]
         self._holders = overriding("holds")
         self._messages: dict[type, list[Any]] = {}
         for rung in self._rungs:
             for kind, handler in rung.messages().items():
                 self._messages.setdefault(kind, []).append(handler)
+            self._on.update(rung.inputs())
         self._alarms = {name: handler for rung in self._rungs for name, handler in rung.alarms().items()}
         self._alarms[TIMER] = self.service.drain
 
@@ -389,10 +448,9 @@ class Stack:
 
     def publish(self, now: float, body: bytes, out: Effects) -> None:
         """Make a packet of `body` and send it, unless the member is full."""
-        for full in [self._not_yet, *self._fullness]:
-            if reason := full():
-                out.append(Refuse(body, reason))
-                return
+        if reason := self.full():
+            out.append(Refuse(body, reason))
+            return
         stream = self.streams[self.me]
         packet = Packet(self.me, stream.next, body)
         if stream.next >= self._checked_out:
@@ -406,13 +464,14 @@ class Stack:
 
     def _received(self, now: float, happened: Received, out: Effects) -> None:
         sender = happened.sender
-        if sender == self.me or not self.is_member:
-            return  # an echo or a forgery: nobody knows our packets better than we do; or not our business
         stream = self.stream(sender)
+        if not self.is_member or (sender == self.me and happened.first not in stream.missing):
+            return  # not our business; or an echo or a forgery: nobody knows our packets better than we do
         before = stream.next
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self._gap_found(now, happened.source, sender, *gap, out)
+        self.duplicates += len(happened.run) - len(fresh)
         if not fresh:
             self._call(self._on_repeated, now, happened.source, happened.run, out)
             return

@@ -595,7 +595,7 @@ def test_new_packets_wait_while_too_many_are_buffered():
 
 def test_a_full_queue_refuses_and_order_is_kept():
     """Reference: 004 §5 (flow control)"""
-    table = alone(rate_limit=10.0, send_buffer=2)
+    table = alone(rate_limit=10.0, queue_packets=2)
     for body in (b"a", b"b", b"c", b"d"):
         table.step(1, Published(body))
     assert [e.body for e in table.effects[1] if isinstance(e, Refuse)] == [b"d"]

@@ -37,7 +37,8 @@ def main() -> None:
         sys.stderr.close()  # the reader went away (a pager, `head`): nothing more to say
         sys.exit(141)
     except OSError as error:
-        _fail(f"gossamer: {error.filename or ''}: {error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"gossamer: {where}{error.strerror or error}")
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -4,6 +4,8 @@ import typer
 
 from gossamer import __version__
 from gossamer.cli.check import check
+from gossamer.cli.doctor import doctor
+from gossamer.cli.key import app as key
 from gossamer.cli.log import app as log
 from gossamer.cli.pipeline import app as pipeline
 from gossamer.cli.plan import plan
@@ -20,6 +22,8 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(check)
 app.command()(plan)
+app.command()(doctor)
+app.add_typer(key)
 app.add_typer(log, name="log")
 app.add_typer(pipeline, name="pipeline")
 

@@ -98,6 +98,14 @@ class Collect:
 
 
 @dataclass(slots=True)
+class TellHoldings:
+    """Tell `to` which packets this member's log holds that were logged since `since_ns` (of the epoch)."""
+
+    to: int
+    since_ns: int
+
+
+@dataclass(slots=True)
 class CheckOut:
     """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before anything behind it."""
 
@@ -138,6 +146,7 @@ Effect = (
     | Persist
     | Replay
     | Collect
+    | TellHoldings
     | CheckOut
     | Note
     | BecomeMember

@@ -13,13 +13,15 @@ class Started:
     """The member begins, or begins again after a crash that lost its memory.
 
     `horizon` gives, for senders that were there before it, the last number that it is not owed. The rest is
-    what durable storage kept: whether it `recovers`, the numbers that are `checked_out`, the packets `logged`.
+    what durable storage kept: whether it `recovers`, the numbers that are `checked_out`, the packets `logged` and those
+    `collected` from the log.
     """
 
     horizon: Horizon
     recovers: bool = False
     checked_out: int = 0
     logged: PerSender = field(default_factory=dict)
+    collected: PerSender = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,8 +82,47 @@ class Heard:
 
 
 @dataclass(slots=True)
+class RewindAsked:
+    """The application wants packets of before again, as far as a logger holds them.
+
+    Those logged since `since_ns` (of the epoch), but of senders in `positions` those from that number on.
+    """
+
+    since_ns: int
+    positions: Horizon
+
+
+@dataclass(slots=True)
+class Committed:
+    """The durable readers of this member's log have done with this much, each by sender (as it is now)."""
+
+    consumers: dict[str, Horizon]
+
+
+@dataclass(slots=True)
+class DamageFound:
+    """A packet in this member's log cannot be read any more."""
+
+    sender: int
+    seqno: int
+
+
+@dataclass(slots=True)
 class Woke:
     """The time that `next_deadline()` named has come."""
 
 
-Input = Started | ViewChanged | LeaveAsked | Disconnecting | Reconnected | Published | Received | Heard | Woke
+Input = (
+    Started
+    | ViewChanged
+    | LeaveAsked
+    | Disconnecting
+    | Reconnected
+    | Published
+    | Received
+    | Heard
+    | RewindAsked
+    | Committed
+    | DamageFound
+    | Woke
+)

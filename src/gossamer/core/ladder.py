@@ -25,6 +25,7 @@ from gossamer.core.timers import Timers
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 TimerHandler = Callable[[float, Effects], None]
+UNLIMITED = 1 << 62
 
 
 class Automaton(Protocol):
@@ -84,6 +85,18 @@ class Ladder(Protocol):
     def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
         """`source` says that the packets of `sender` up to `last` exist."""
 
+    def full(self) -> str:
+        """Why nothing can be sent now; empty if it can."""
+
+    def lacking(self, numbers: PerSender) -> PerSender:
+        """What this member's log lacks of `numbers`, and never had."""
+
+    def suspect(self, now: float, member: int, out: Effects) -> None:
+        """Nobody hears `member`: take it for disconnected."""
+
+    def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None:
+        """Await the packets of `sender` from `first` on anew, as far as a log holds them."""
+
     def publish(self, now: float, body: bytes, out: Effects) -> None:
         """Make a packet of `body` and send it, unless the member is full."""
 
@@ -126,9 +139,36 @@ class Rung:
         """The timers this rung sets, by name."""
         return {}
 
+    def inputs(self) -> Mapping[type, Callable[[float, Any, Effects], None]]:
+        """The inputs that concern this rung alone."""
+        return {}
+
     def full(self) -> str:
         """Why nothing can be published now; empty if it can."""
         return ""
+
+    def room(self) -> int:
+        """How many more packets may be published now."""
+        return UNLIMITED
+
+    def log_lacks(self, numbers: PerSender) -> PerSender:
+        """What the log of this rung lacks of `numbers`."""
+        return numbers
+
+    def suspected(self, now: float, member: int, out: Effects) -> None:
+        """Nobody hears `member`."""
+
+    def unsent(self) -> int:
+        """How many published packets wait here for their number."""
+        return 0
+
+    def lagging(self) -> list[int]:
+        """Receivers that this rung does not wait for."""
+        return []
+
+    def settled(self) -> int:
+        """Every packet of this member below this number is done with, as far as this rung cares."""
+        return UNLIMITED
 
     def holds(self, now: float, body: bytes, out: Effects) -> bool:
         """Whether this rung takes over what was published, to `publish` it later or to refuse it."""

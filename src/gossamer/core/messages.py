@@ -21,6 +21,41 @@ def put(table: PerSender, sender: int, numbers: RangeSet) -> None:
         table[sender] = numbers
 
 
+def count(table: PerSender) -> int:
+    """How many packets are in it."""
+    return sum(len(numbers) for numbers in table.values())
+
+
+def take(table: PerSender, packets: int, ranges: int = 300) -> PerSender:
+    """The first of it, but no more than `packets` (0 for no limit) and `ranges` of each sender: a bounded request."""
+    taken: PerSender = {}
+    left = packets or 1 << 62
+    for sender, numbers in table.items():
+        if left <= 0:
+            break
+        some = RangeSet()
+        for first, last in numbers.ranges()[:ranges]:
+            last = min(last, first + left - 1)
+            some.add(first, last)
+            left -= last - first + 1
+            if left <= 0:
+                break
+        put(taken, sender, some)
+    return taken
+
+
+def remove(table: PerSender, sender: int, first: int, last: int) -> int:
+    """Take `first..last` of `sender` out; how many there were."""
+    numbers = table.get(sender)
+    if numbers is None:
+        return 0
+    there = sum(b - a + 1 for a, b in numbers.within(first, last))
+    numbers.discard(first, last)
+    if not numbers:
+        del table[sender]
+    return there
+
+
 Horizon = dict[int, int]
 """For each sender one sequence number: a vector time (000 §5.3)."""
 
@@ -140,6 +175,47 @@ class Solicit:
 
 
 @dataclass(slots=True)
+class Report:
+    """The source has seen your packets up to, not including, `seen`: credit for a sender's window."""
+
+    kind: ClassVar[str] = "ack"
+    seen: int
+
+
+@dataclass(slots=True)
+class Recall:
+    """Which of the packets of before does the log hold that were logged since then (nanoseconds since the epoch)?"""
+
+    kind: ClassVar[str] = "request"
+    since_ns: int
+
+
+@dataclass(slots=True)
+class Holdings:
+    """A logger's answer to a `Recall`: these can be asked for."""
+
+    kind: ClassVar[str] = "gossip"
+    numbers: PerSender
+
+
+@dataclass(slots=True)
+class Probe:
+    """Who are you, and how are you? Asked by anybody, a member or not; the answer names `nonce`."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+
+
+@dataclass(slots=True)
+class Profile:
+    """The answer to a `Probe`: the member's standing and counters, as JSON."""
+
+    kind: ClassVar[str] = "gossip"
+    nonce: int
+    text: bytes
+
+
+@dataclass(slots=True)
 class Entry:
     """One member as a view holds it: of two entries the fresher one counts (000 §5.3)."""
 
@@ -195,6 +271,11 @@ Message = (
     | Heartbeats
     | Digest
     | Solicit
+    | Report
+    | Recall
+    | Holdings
+    | Probe
+    | Profile
     | Join
     | Leave
     | Members

@@ -16,6 +16,8 @@ class Packet:
     sender: int
     seqno: int
     body: bytes
+    sealed: bytes = b""
+    """The datagram as its sender sealed it, where packets are sealed: a repair carries it verbatim."""
 
     @property
     def id(self) -> PacketId:

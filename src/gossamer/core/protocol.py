@@ -109,6 +109,30 @@ class ProtocolSettings:
         unit="packets",
         low=0,
     )
+    window: int = setting(
+        0,
+        "A sender is at most this far ahead of the receivers that keep up; 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
+    patience: float = setting(
+        0.2,
+        "A receiver that holds up a sender for longer than this is not waited for until it has caught up.",
+        unit="s",
+        above=0,
+    )
+    queue_packets: int = setting(
+        100_000,
+        "Packets that may wait to be sent for the first time; publishing more is refused.",
+        unit="packets",
+        low=1,
+    )
+    request_packets: int = setting(
+        0,
+        "Packets that a member has asked a peer or a logger for at a time; 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
     service_limit: int = setting(
         1000, "Repairs a member may send per second (000 §7.1); 0 is no limit.", unit="repairs/s", low=0
     )
@@ -126,7 +150,26 @@ class ProtocolSettings:
         1000, "Numbers a sender checks out at once, durably (000 §6.2).", unit="packets", low=1
     )
 
+    retention_age: float = setting(
+        0.0,
+        "A logger keeps a packet for at least this long, even if all have it.",
+        unit="s",
+        low=0,
+    )
+    retention_bytes: int = setting(
+        0,
+        "A logger keeps at most this much of what all have, the newest; 0 sets no limit to the age.",
+        unit="bytes",
+        low=0,
+    )
+
     # Membership and crashes.
+    suspect_after: float = setting(
+        0.0,
+        "A member that was not heard for twice this long is taken for disconnected; 0 never.",
+        unit="s",
+        low=0,
+    )
     sponsors: int = setting(2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100)
     found_after: int = setting(
         0, "Unanswered announcements after which a process founds the group itself; 0 never.", low=0, high=1000

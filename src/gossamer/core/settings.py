@@ -45,9 +45,9 @@ def build(cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
         if key not in fields:
-            raise SettingError(_unknown(name, key, fields))
+            raise SettingError(unknown_key(name, key, fields))
         field = fields[key]
-        values[field.name] = _typed(name, value, hints[field.name])
+        values[field.name] = as_type(name, value, hints[field.name])
         check_value(name, values[field.name], field.metadata)
     return cls(**values)
 
@@ -61,7 +61,7 @@ def check_value(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
         if bounds.get("choices") and value not in bounds["choices"]:
             raise SettingError(f"{name} = {value!r}: must be one of {', '.join(bounds['choices'])}")
     elif isinstance(value, int | float) and not isinstance(value, bool) and not _within(value, bounds):
-        raise SettingError(f"{name} = {value!r}: must be {_allowed(bounds)}")
+        raise SettingError(f"{name} = {value!r}: must be {allowed(bounds)}")
 
 
 def _within(value: float, bounds: Mapping[str, Any]) -> bool:
@@ -75,19 +75,21 @@ def _within(value: float, bounds: Mapping[str, Any]) -> bool:
     )
 
 
-def _allowed(bounds: Mapping[str, Any]) -> str:
+def allowed(bounds: Mapping[str, Any]) -> str:
+    """The declared bounds, in words."""
     words = {"low": "at least", "above": "above", "high": "at most", "below": "below"}
     parts = [f"{word} {bounds[key]:g}" for key, word in words.items() if bounds.get(key) is not None]
     return " and ".join(parts) or "a finite number"
 
 
-def _unknown(name: str, key: str, fields: Mapping[str, Any]) -> str:
+def unknown_key(name: str, key: str, fields: Mapping[str, Any]) -> str:
+    """What to say of a key that is none of `fields`: the nearest of them, or all."""
     close = get_close_matches(key, fields, n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(fields))}"
     return f"unknown key {name}{hint}"
 
 
-def _typed(name: str, value: Any, hint: Any) -> Any:
+def as_type(name: str, value: Any, hint: Any) -> Any:
     """`value` as the type that the field wants: integers may stand for floats, lists for tuples."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -104,7 +106,7 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
 def _one_of(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
     for argument in arguments:
         try:
-            return _typed(name, value, argument)
+            return as_type(name, value, argument)
         except SettingError:
             continue
     raise SettingError(f"{name} = {value!r}: must be {' or '.join(_type_name(a) for a in arguments)}")
@@ -114,10 +116,10 @@ def _tuple(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
     if not isinstance(value, list | tuple):
         raise SettingError(f"{name} = {value!r}: must be a list")
     if arguments[-1] is Ellipsis:
-        return tuple(_typed(name, part, arguments[0]) for part in value)
+        return tuple(as_type(name, part, arguments[0]) for part in value)
     if len(value) != len(arguments):
         raise SettingError(f"{name} = {value!r}: must be a list of {len(arguments)}")
-    return tuple(_typed(name, part, hint) for part, hint in zip(value, arguments, strict=True))
+    return tuple(as_type(name, part, hint) for part, hint in zip(value, arguments, strict=True))
 
 
 def _type_name(hint: Any) -> str:

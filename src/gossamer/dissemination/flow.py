@@ -2,26 +2,39 @@
 
 `rate_limit` spaces packets evenly, 1/rate_limit apart, so that no second sees more than the limit. `admission` holds
 new packets back while that many, of any sender, are buffered here: as old ones are collected, new ones are admitted.
-What may not go yet waits, in order, in a queue of at most `send_buffer`; beyond that publishing is refused.
+`window` keeps the sender within reach of its receivers, as they report (see `window`). What may not go yet waits, in
+order, in a queue of at most `queue_packets`; beyond that publishing is refused.
 """
 
 from collections import deque
 from collections.abc import Mapping
 
-from gossamer.core.effects import Refuse
-from gossamer.core.ladder import Effects, Ladder, Rung, TimerHandler
+from gossamer.core.effects import Refuse, Unicast
+from gossamer.core.ids import Phase
+from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
+from gossamer.core.messages import Report
+from gossamer.core.packets import Run
+from gossamer.dissemination.window import Window
 
 _TIMER = "flow"
 
 
 class Flow(Rung):
-    """The queue of what is published and may not be sent yet."""
+    """The queue of what is published and may not be sent yet, and the reports that open the window."""
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
+        settings = ladder.settings
         self._queue: deque[bytes] = deque()
-        self._interval = 1.0 / ladder.settings.rate_limit if ladder.settings.rate_limit else 0.0
+        self._interval = 1.0 / settings.rate_limit if settings.rate_limit else 0.0
         self._free_at = 0.0  # when the rate allows the next packet
+        self._window = Window(settings.window, settings.patience) if settings.window else None
+        self._stride = Window.stride(settings.window)
+        self._report_at: dict[int, int] = {}  # by sender: the number at which it gets the next report
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """The receivers' reports."""
+        return {Report: self._reported} if self._window is not None else {}
 
     def alarms(self) -> Mapping[str, TimerHandler]:
         """The time at which the next packet may go."""
@@ -31,23 +44,53 @@ class Flow(Rung):
         """What waits is kept here."""
         return len(self._queue)
 
+    def unsent(self) -> int:
+        """The same: these have no number yet."""
+        return len(self._queue)
+
+    def lagging(self) -> list[int]:
+        """Receivers that are let go."""
+        return [] if self._window is None else list(self._window.lagging)
+
+    def room(self) -> int:
+        """How many more packets the queue takes."""
+        return self.ladder.settings.queue_packets - len(self._queue)
+
     def holds(self, now: float, body: bytes, out: Effects) -> bool:
         """Take what may not go yet, or has others in front of it."""
         if not self._queue and self._wait(now) == 0:
             self._pay(now)
             return False
-        if len(self._queue) >= self.ladder.settings.send_buffer:
-            out.append(Refuse(body, "send buffer"))
+        if self.room() <= 0:
+            out.append(Refuse(body, "send queue"))
             return True
         self._queue.append(body)
         if len(self._queue) == 1:
             self.ladder.timers.set(_TIMER, now + self._wait(now))
         return True
 
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """Report to the sender how far we have seen it, from time to time."""
+        if self._window is None:
+            return
+        sender = run[0].sender
+        if sender == self.ladder.me:
+            return  # from the past
+        seen = self.ladder.streams[sender].next
+        if seen >= self._report_at.get(sender, 0):
+            self._report_at[sender] = seen + self._stride
+            out.append(Unicast(sender, Report(seen)))
+
     def leave_asked(self, now: float, out: Effects) -> None:
         """What still waits will not be sent: say so."""
         out.extend(Refuse(body, "leaving") for body in self._queue)
         self._queue.clear()
+
+    def _reported(self, now: float, source: int, report: Report, out: Effects) -> None:
+        assert self._window is not None
+        self._window.reported(now, source, report.seen, self._head())
+        if self._queue:
+            self._release(now, out)
 
     def _release(self, now: float, out: Effects) -> None:
         while self._queue:
@@ -59,11 +102,20 @@ class Flow(Rung):
             self.ladder.publish(now, self._queue.popleft(), out)
 
     def _wait(self, now: float) -> float:
-        """How long the next packet has to wait; for a collection it is looked at again after a round."""
+        """How long the next packet has to wait; what depends on others is looked at again after a while."""
         settings = self.ladder.settings
         if settings.admission and len(self.ladder.buffer) >= settings.admission:
             return settings.gossip_period
+        if self.ladder.full():
+            return settings.gossip_period  # what no logger has acknowledged fills the send buffer
+        if self._window is not None:
+            self._window.view_changed(now, self.ladder.peers.all(), self.ladder.me, self._head())
+            if self._window.closed(now, self._head()):
+                return self._window.again()
         return max(0.0, self._free_at - now)
+
+    def _head(self) -> int:
+        return self.ladder.streams[self.ladder.me].next
 
     def _pay(self, at: float) -> None:
         self._free_at = at + self._interval

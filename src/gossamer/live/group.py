@@ -7,226 +7,306 @@ waits.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from time import time_ns
+import json
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self
+from zlib import crc32
 
-from gossamer.core.effects import ReportLost
-from gossamer.core.ids import PacketId, Phase
-from gossamer.core.inputs import LeaveAsked
-from gossamer.core.packets import Run
+from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
+from gossamer.core.inputs import LeaveAsked, RewindAsked
+from gossamer.core.messages import Holdings, Horizon
 from gossamer.core.settings import SettingError
+from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
+from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
-from gossamer.live.transport import Endpoint, UdpTransport
-from gossamer.pubsub.subjects import check_subject, compile_pattern
-from gossamer.pubsub.where import compile_where
+from gossamer.live.outbox import Full, Outbox
+from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
+from gossamer.live.transport import Endpoint, Transport, UdpTransport
+from gossamer.live.tuning import tuned
+from gossamer.live.watch import Watch
 from gossamer.settings import Settings
-from gossamer.stack import preset
-from gossamer.wire.codec import DATA_BYTES
-from gossamer.wire.events import Event, Packer, unpack
+from gossamer.store.contract import LogStore
+from gossamer.trace.buffer import RowBuffer
+from gossamer.wire import Header
 
-QUEUE_EVENTS_MAX = 200_000
-"""Events that may wait for the applications of one member; then it stops reading until half of them are taken."""
+__all__ = ["Full", "Group", "Item", "Lost", "Subscription", "join"]
+
 JOIN_TIMEOUT_S = 30.0
-LEAVE_TIMEOUT_S = 0.7
-LIVE_TUNING = {"found_after": 4, "gossip_period": 0.05, "ordering": "fifo", "loggers": 0}
-"""What differs from a preset on a real network, unless the settings say otherwise."""
+LEAVE_TIMEOUT_S = 0.3
+LINGER_S = 0.15
+"""A publisher that leaves stays this long to repair what of its last packets was lost."""
+PAST_TIMEOUT_S = 5.0
 
-
-class Lost(NamedTuple):
-    """A gap that was given up, in its place in the stream."""
-
-    sender: int
-    first: int
-    last: int
-    reason: str
-
-
-Item = Event | Lost
-Losses = Literal["report", "skip"]
-
-
-class Subscription:
-    """An asynchronous iterator over the events that match; `batches()` gives them in lists, the fast road."""
-
-    def __init__(self, pattern: str, where: str | None, losses: Losses, taken: Callable[[int], None]) -> None:
-        self._matches = compile_pattern(pattern)
-        self._filter = compile_where(where) if where else None
-        self._reports = losses == "report"
-        self._everything = pattern == ">" and self._filter is None
-        self._taken = taken
-        self._items: list[Item] = []
-        self._position = 0
-        self._ready = asyncio.Event()
-        self._closed = False
-
-    def offer(self, events: list[Event]) -> int:
-        """Take the events that match; how many."""
-        if not self._everything:
-            matches, keep = self._matches, self._filter
-            events = [e for e in events if matches(e.subject) and (keep is None or keep(e.attributes))]
-        if events:
-            self._items += events
-            self._ready.set()
-        return len(events)
-
-    def offer_loss(self, lost: Lost) -> int:
-        """Take a loss, if it is wanted."""
-        if not self._reports:
-            return 0
-        self._items.append(lost)
-        self._ready.set()
-        return 1
-
-    def close(self) -> None:
-        """No more will come: the iteration ends behind what is there."""
-        self._closed = True
-        self._ready.set()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Item:
-        while self._position >= len(self._items):
-            await self._fetch()
-        item = self._items[self._position]
-        self._position += 1
-        if self._position == len(self._items):
-            self._forget()
-        return item
-
-    async def batches(self) -> AsyncIterator[list[Item]]:
-        """All that is there, again and again; never an empty list."""
-        while True:
-            try:
-                while self._position >= len(self._items):
-                    await self._fetch()
-            except StopAsyncIteration:
-                return
-            batch = self._items[self._position :]
-            self._position = len(self._items)
-            self._forget()
-            yield batch
-
-    async def _fetch(self) -> None:
-        if self._closed:
-            raise StopAsyncIteration
-        self._ready.clear()
-        await self._ready.wait()
-
-    def _forget(self) -> None:
-        self._taken(len(self._items))
-        self._items = []
-        self._position = 0
+MakeTransport = Callable[[Endpoint], Transport]
 
 
 class Group:
     """A member of a group; made by `gossamer.join`, and left at the end of `async with`."""
 
-    def __init__(self, name: str, settings: Settings, transport: type[UdpTransport] = UdpTransport) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        transport: MakeTransport = UdpTransport,
+        *,
+        store: LogStore | None = None,
+        identity: int | None = None,
+        trace: RowBuffer | None = None,
+    ) -> None:
         self.name = name
         self.settings = settings
         self._make_transport = transport
-        self._subscriptions: list[Subscription] = []
-        self._waiting = 0
-        self._counts: Counter[str] = Counter()
-        self._flushing = False
+        self._store = store
+        self._trace = trace
+        self.me = secrets.randbits(63) if identity is None else identity
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._past: deque[tuple[Subscription, int, Horizon]] = deque()
+        self._published_at = 0.0
 
     async def __aenter__(self) -> Self:
-        endpoint = Endpoint.parse(self.settings.address, self.settings.interface)
-        _check_trust(self.settings, endpoint)
+        settings = self.settings
+        endpoint = Endpoint.parse(settings.address, settings.interface, settings.port)
+        _check_trust(settings, endpoint)
         transport = self._make_transport(endpoint)
-        self._packer = Packer(transport.datagram_bytes_max - DATA_BYTES)
-        self._loop = asyncio.get_running_loop()
-        protocol = preset(self.settings.protocol, {**LIVE_TUNING, **self.settings.tuning})
-        self._member = Member(self.name, protocol, transport, deliver=self._delivered, lose=self._lost)
-        self._member.start()
         try:
+            self._open(transport, _envelope(settings, Header(crc32(self.name.encode()), self.me)))
+            self._member.start()
             await asyncio.wait_for(self._member.joined.wait(), JOIN_TIMEOUT_S)
+        except TimeoutError:
+            await self._member.stop()
+            raise TimeoutError(
+                f"group {self.name!r} at {settings.address}: no answer from its members within {JOIN_TIMEOUT_S:.0f} s; "
+                "`gossamer doctor` checks the network"
+            ) from None
         except BaseException:
-            self._member.stop()
+            transport.close()
             raise
         return self
+
+    def _open(self, transport: Transport, envelope: Envelope) -> None:
+        tuning = tuned(self.settings, transport, envelope.overhead_bytes, logs=self._store is not None)
+        self._envelope = envelope
+        self._since = self._sampled_at = monotonic()
+        self._sampled = (0, 0)
+        watch = Watch(self.me, self._trace)
+        self._inbox = Inbox(
+            self.me,
+            self.settings.queue_events,
+            self.settings.event_bytes_max,
+            watch,
+            ordered=tuning.protocol.ordering == "fifo",
+            pause=lambda: self._member.pause(),
+            resume=lambda: self._member.resume(),
+        )
+        self._member = Member(
+            Header(crc32(self.name.encode()), self.me),
+            tuning.protocol,
+            transport,
+            envelope,
+            watch=watch,
+            inbox=self._inbox,
+            told=self._told,
+            profile=lambda: json.dumps(self.profile()).encode(),
+            store=self._store,
+            contacts=tuning.contacts,
+            multicast=tuning.multicast,
+        )
+        fifo = tuning.protocol.ordering == "fifo"
+        self._outbox = Outbox(self._member, tuning.body_bytes, self.settings.event_bytes_max, fifo)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._send_packed()
+        try:
+            await asyncio.wait_for(self.flush(), LEAVE_TIMEOUT_S)
+            if monotonic() - self._published_at < 1.0:
+                await asyncio.sleep(LINGER_S)
+        except TimeoutError:
+            self._member.stats["left before everything was sent or logged"] += 1
         self._member.step(LeaveAsked())
         try:
             await asyncio.wait_for(self._member.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
-            self._counts["left without goodbye"] += 1
-        self._member.stop()
-        for subscription in self._subscriptions:
-            subscription.close()
+            self._member.stats["left without goodbye"] += 1
+        await self._member.stop()
+        self._inbox.close()
 
-    def publish(self, subject: str, payload: bytes = b"", **attributes: Any) -> PacketId:
-        """Send an event; never waits for anybody. What the stack refuses is counted in `stats()` as `refused`."""
-        check_subject(subject)
-        if not self._packer.add(subject, payload, attributes or None):
-            self._send_packed()
-            if not self._packer.add(subject, payload, attributes or None):
-                raise ValueError(f"an event of {len(payload)} bytes does not fit a packet")
-        self._counts["published"] += 1
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._send_packed)
-        own = self._member.stack.streams[self._member.me]
-        return PacketId(self._member.me, own.next)
+    # Publishing.
 
-    def subscribe(self, pattern: str, *, where: str | None = None, losses: Losses = "report") -> Subscription:
-        """Events from now on whose subject matches `pattern` and whose attributes satisfy `where`."""
-        subscription = Subscription(pattern, where, losses, self._took)
-        self._subscriptions.append(subscription)
+    def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+        """Send an event; never waits for anybody. Returns the packet that it will travel in; `Full` if nothing fits."""
+        self._published_at = monotonic()
+        return self._outbox.publish(subject, payload, attributes or None)
+
+    async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+        """The same, but wait for room."""
+        while True:
+            try:
+                return self.publish(subject, payload, **attributes)
+            except Full:
+                await self._until(self._outbox.room)
+
+    async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
+        """Send many events of one subject, in order, the fast road; waits for room."""
+        at = 0
+        while True:
+            self._published_at = monotonic()
+            at += self._outbox.take(subject, payloads, at)
+            if at >= len(payloads):
+                break
+            await self._until(self._outbox.room)
+        await asyncio.sleep(0)  # let the loop send, and hear
+
+    async def flush(self) -> None:
+        """Wait until everything published so far is sent and, if there is a logger, durable."""
+        target = self._outbox.last
+        self._outbox.send()
+        await self._until(lambda: self._member.stack.settled() >= target)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something that depends on the others is so."""
+        if condition():
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._waiters.append((condition, future))
+        self._member.progress = self._progressed
+        await future
+
+    def _progressed(self) -> None:
+        for condition, future in self._waiters:
+            if not future.done() and condition():
+                future.set_result(None)
+        self._waiters = [(c, f) for c, f in self._waiters if not f.done()]
+        if not self._waiters:
+            self._member.progress = None
+
+    # Subscribing.
+
+    def subscribe(
+        self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
+    ) -> Subscription:
+        """Events whose subject matches `pattern` and whose attributes satisfy `where`, from `start` on.
+
+        `start` is "last" (from now on), "beginning" (all that a logger holds), an aware datetime, or the first number
+        wanted of some senders, `{sender: seqno}`, of all others all that a logger holds.
+        """
+        wish = parse_start(start)
+        if wish is not None and self._member.stack.settings.ordering != "fifo":
+            raise SettingError(f"start = {start!r}: events of before need order = 'fifo'")
+        subscription = self._inbox.subscribe(pattern, where, losses)
+        if wish is not None:
+            subscription.wait_for_past()
+            self._past.append((subscription, *wish))
+            if len(self._past) == 1:
+                self._ask_for_past()
         return subscription
+
+    def _ask_for_past(self) -> None:
+        subscription, since_ns, positions = self._past[0]
+        self._member.step(RewindAsked(since_ns, positions))
+        asyncio.get_running_loop().call_later(PAST_TIMEOUT_S, self._give_up_past, subscription)
+
+    def _told(self, holdings: Holdings) -> None:
+        """A logger has said what it holds: the stack asks for it now."""
+        if not self._past:
+            return
+        subscription, _, positions = self._past.popleft()
+        held = {sender: numbers for sender, numbers in holdings.numbers.items() if numbers}
+        self._inbox.past_known(subscription, held, positions, self._member.stack.peers.all())
+        if self._past:
+            self._ask_for_past()
+
+    def _give_up_past(self, subscription: Subscription) -> None:
+        if self._past and self._past[0][0] is subscription:
+            self._past.popleft()
+            self._inbox.past_unknown(subscription)
+            if self._past:
+                self._ask_for_past()
+
+    # Looking.
 
     def members(self) -> tuple[int, ...]:
         """Who is in the group, as far as this member knows."""
         return self._member.stack.peers.all()
 
-    def stats(self) -> dict[str, int]:
-        """Every counter, as a plain table."""
-        return dict(sorted((self._counts + self._member.stats).items()))
+    def loggers(self) -> tuple[int, ...]:
+        """Which of them are loggers."""
+        return self._member.stack.peers.loggers
 
-    def _send_packed(self) -> None:
-        self._flushing = False
-        if self._packer.count:
-            self._member.publish(self._packer.body(time_ns()))
+    def stats(self) -> dict[str, Any]:
+        """The loss ledger and every counter, as a plain dict.
 
-    def _delivered(self, run: Run, phase: Phase) -> None:
-        for packet in run:
-            events = unpack(packet)
-            self._counts[f"received: {phase}"] += len(events)
-            for subscription in self._subscriptions:
-                self._waiting += subscription.offer(events)
-        if self._waiting > QUEUE_EVENTS_MAX:
-            self._member.pause()
+        `received` = `first_pass` + `peer` + `logger`: events of others, by the rung that they came by.
+        """
+        inbox, member, stack = self._inbox, self._member, self._member.stack
+        by_rung: dict[str, int] = {phase: inbox.received[phase] for phase in (FIRST_PASS, PEER, LOGGER)}
+        received = sum(by_rung.values())
+        log = {"refusing": member.disk.failure, "appended": member.disk.appended} if member.disk is not None else {}
+        return {
+            "received": received,
+            **by_rung,
+            "own": inbox.received["own"],
+            "again": inbox.received["again"],
+            "published": self._outbox.published,
+            "lost": dict(inbox.lost),
+            "duplicates": stack.duplicates,
+            "dropped": {k: n for k, n in (self._envelope.refused() | dict(member.stats)).items() if n},
+            "sent": dict(member.sent),
+            "waiting": inbox.waiting,
+            "unsent": stack.unsent(),
+            "unlogged": max(0, stack.streams[self.me].next - stack.settled()),
+            "missing": sum(len(stream.missing) for stream in stack.streams.values()),
+            "buffered": stack.buffered(),
+            "lagging": sorted(stack.lagging()),
+            "rates": self._rates(received),
+            "round_trip": {str(peer): rtt for peer, rtt in stack.peers.rtt.items()},
+            "log": log,
+        }
 
-    def _lost(self, effect: ReportLost) -> None:
-        self._counts[f"lost: {effect.reason}"] += effect.last - effect.first + 1
-        for subscription in self._subscriptions:
-            lost = Lost(effect.sender, effect.first, effect.last, effect.reason)
-            self._waiting += subscription.offer_loss(lost)
+    def profile(self) -> dict[str, Any]:
+        """What this member tells anybody of the group who asks: who it is, whom it knows, and its counters."""
+        return {
+            "member": self.me,
+            "name": self.settings.name,
+            "group": self.name,
+            "protocol": self.settings.protocol,
+            "address": self._member.stack.address,
+            "logger": self._store is not None,
+            "uptime": monotonic() - self._since,
+            "members": list(self.members()),
+            "loggers": list(self.loggers()),
+            "stats": self.stats(),
+        }
 
-    def _took(self, count: int) -> None:
-        self._waiting -= count
-        if self._waiting < QUEUE_EVENTS_MAX // 2:
-            self._member.resume()
+    def _rates(self, received: int) -> dict[str, float]:
+        """Events per second since this was last asked."""
+        now, before = monotonic(), self._sampled_at
+        counts = (received, self._outbox.published)
+        seconds = max(now - before, 1e-9)
+        rates = [(new - old) / seconds for new, old in zip(counts, self._sampled, strict=True)]
+        if seconds > 0.1:
+            self._sampled_at, self._sampled = now, counts
+        return {"received": rates[0], "published": rates[1]}
 
 
-def join(name: str, settings: Settings | None = None) -> Group:
-    """The group `name`, to be entered with `async with`."""
-    return Group(name, settings or Settings())
+def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:
+    """The group `name`, to be entered with `async with`; `trace` takes the rows of what happens, if it is wanted."""
+    return Group(name, settings or Settings(), trace=trace)
+
+
+def _envelope(settings: Settings, header: Header) -> Envelope:
+    keys = settings.key_ring()
+    return OpenEnvelope(header) if keys is None else SealedEnvelope(header, keys, secrets.token_bytes(16))
 
 
 def _check_trust(settings: Settings, endpoint: Endpoint) -> None:
     """No key, no traffic beyond loopback."""
-    if settings.key is not None:
-        raise SettingError("key: sealed traffic is not there yet; leave the key out and stay on 127.0.0.1")
-    if not endpoint.is_loopback and not settings.insecure:
+    if settings.key is None and not endpoint.is_loopback and not settings.insecure:
         raise SettingError(
-            f"interface = {settings.interface!r}: without a key only 127.0.0.1 is allowed; insecure=True if you mean it"
+            f"interface = {settings.interface!r}: without a key only 127.0.0.1 is allowed; make one with "
+            "`gossamer key new`, or insecure=True if you mean it"
         )

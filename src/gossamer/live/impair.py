@@ -1,47 +1,157 @@
-"""A bad network on purpose: a transport that loses, repeats, shuffles and damages what it hears (JGroups's habit)."""
+"""A bad network on purpose: a wrapper that loses, repeats, shuffles, damages, delays and blocks (JGroups's habit).
 
+It wraps any transport and spoils what that hears, after the kernel has taken it; what it sends goes out as it is, but
+for what is meant for a blocked address. Everything is drawn from the generator that it is given.
+"""
+
+import asyncio
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, fields
 from random import Random
+from typing import Self
 
-from gossamer.live.transport import Address, Datagrams, UdpTransport
+from gossamer.core.settings import SettingError, build, check_value, setting
+from gossamer.live.transport import Address, Datagrams, Endpoint, Handler, Transport, UdpTransport
+
+REORDER_S = 0.005
+"""How much later at most a datagram comes that others overtake."""
+
+Blocked = Container[Address] | Callable[[Address], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Impairments:
-    """Probabilities, per datagram heard."""
+    """Probabilities, per datagram heard; SettingError, at once, for what is none."""
 
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    corrupt: float = 0.0
+    loss: float = setting(0.0, "Lost, each for itself.", low=0, high=1)
+    duplicate: float = setting(0.0, "Heard twice.", low=0, high=1)
+    reorder: float = setting(0.0, "Overtaken by others.", low=0, high=1)
+    corrupt: float = setting(0.0, "One bit flipped.", low=0, high=1)
+    burst: tuple[float, float] = setting(
+        (0.0, 0.0), "Gilbert-Elliott: P(good->bad), P(bad->good); in the bad state everything is lost.", low=0, high=1
+    )
+    delay: float = setting(0.0, "Everything comes this much later.", unit="s", low=0, high=60)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_value(field.name, getattr(self, field.name), field.metadata)
+        if self.burst[0] > 0 and self.burst[1] == 0:
+            raise SettingError(f"burst = {self.burst!r}: the second number must be above 0, or a burst never ends")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From a command line: `loss=0.05,duplicate=0.1,burst=0.01:0.3`."""
+        table: dict[str, float | tuple[float, ...]] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            key, equals, value = part.partition("=")
+            try:
+                numbers = tuple(float(number) for number in value.split(":"))
+            except ValueError:
+                numbers = ()
+            if not equals or not numbers:
+                raise SettingError(f"{part!r}: must look like loss=0.05 or burst=0.01:0.3")
+            table[key.strip()] = numbers if len(numbers) > 1 else numbers[0]
+        return build(cls, table)
 
 
-class ImpairedTransport(UdpTransport):
-    """The same sockets, heard through a bad line."""
+class ImpairedTransport:
+    """Any transport, heard through a bad line; given an endpoint, it makes a `UdpTransport` of its own."""
 
-    def impair(self, impairments: Impairments, rng: Random) -> None:
-        """From now on."""
+    def __init__(self, inner: Transport | Endpoint) -> None:
+        self._inner: Transport = UdpTransport(inner) if isinstance(inner, Endpoint) else inner
+        self.endpoint = self._inner.endpoint
+        self.multicast, self.unicast = self._inner.multicast, self._inner.unicast
+        self.address, self.mtu = self._inner.address, self._inner.mtu
+        self.datagram_bytes_max, self.rcvbuf_bytes = self._inner.datagram_bytes_max, self._inner.rcvbuf_bytes
+        self._blocks: Callable[[Address], bool] | None = None
+        self._late: set[asyncio.TimerHandle] = set()
+        self.impair(Impairments(), Random(0))
+
+    def impair(self, impairments: Impairments, rng: Random) -> Self:
+        """From now on; the bad state of a burst is over."""
         self._impairments, self._rng = impairments, rng
+        self._bad = False
+        self._spoils = impairments != Impairments()
+        return self
 
-    def read(self, sock: socket.socket, handle: Callable[[Datagrams, Address], None]) -> bool:
+    def partition(self, blocked: Blocked) -> Self:
+        """From now on nothing comes from or goes to these addresses; multicast still leaves, so block it there too."""
+        self._blocks = blocked if callable(blocked) else blocked.__contains__
+        return self
+
+    def heal(self) -> None:
+        """The partition is over."""
+        self._blocks = None
+
+    def send_to_group(self, datagrams: list[bytes]) -> int:
+        """Send to everyone; how many the kernel did not take."""
+        return self._inner.send_to_group(datagrams)
+
+    def send_to(self, datagrams: list[bytes], address: Address) -> int:
+        """Send to one member, unless it is blocked; how many the kernel did not take."""
+        if self._blocks is not None and self._blocks(address):
+            return 0
+        return self._inner.send_to(datagrams, address)
+
+    def read(self, sock: socket.socket, handle: Handler) -> bool:
         """Hand over what the line leaves of it."""
-        return super().read(sock, lambda datagrams, address: handle(self._spoil(datagrams), address))
+        if not self._spoils and self._blocks is None:
+            return self._inner.read(sock, handle)
+        return self._inner.read(sock, lambda datagrams, address: self._pass_on(datagrams, address, handle))
+
+    def close(self) -> None:
+        """The sockets; what is still on its way never comes."""
+        for handle in self._late:
+            handle.cancel()
+        self._late.clear()
+        self._inner.close()
+
+    def _pass_on(self, datagrams: Datagrams, address: Address, handle: Handler) -> None:
+        if self._blocks is not None and self._blocks(address):
+            return
+        bad = self._impairments
+        heard = self._spoil(datagrams)
+        overtaken: Datagrams = []
+        if bad.reorder:
+            chosen = [self._rng.random() < bad.reorder for _ in heard]
+            overtaken = [datagram for datagram, is_late in zip(heard, chosen, strict=True) if is_late]
+            heard = [datagram for datagram, is_late in zip(heard, chosen, strict=True) if not is_late]
+        self._hand_over(heard, address, handle, bad.delay)
+        self._hand_over(overtaken, address, handle, bad.delay + self._rng.random() * REORDER_S if overtaken else 0.0)
+
+    def _hand_over(self, datagrams: Datagrams, address: Address, handle: Handler, delay_s: float) -> None:
+        if not datagrams:
+            return
+        if not delay_s:
+            handle(datagrams, address)
+            return
+        kept = [memoryview(bytes(datagram)) for datagram in datagrams]  # the buffer is not ours for so long
+
+        def arrive() -> None:
+            self._late.discard(timer)
+            handle(kept, address)
+
+        timer = asyncio.get_running_loop().call_later(delay_s, arrive)
+        self._late.add(timer)
 
     def _spoil(self, datagrams: Datagrams) -> Datagrams:
         chance, bad = self._rng.random, self._impairments
         heard: Datagrams = []
         for datagram in datagrams:
-            if chance() < bad.loss:
+            if (bad.burst[0] and self._in_burst()) or (bad.loss and chance() < bad.loss):
                 continue
-            if chance() < bad.corrupt:
+            if bad.corrupt and chance() < bad.corrupt and len(datagram):
                 damaged = bytearray(datagram)
                 damaged[int(chance() * len(damaged))] ^= 1 << int(chance() * 8)
                 datagram = memoryview(damaged)
             heard.append(datagram)
-            if chance() < bad.duplicate:
+            if bad.duplicate and chance() < bad.duplicate:
                 heard.append(datagram)
-        if len(heard) > 1 and chance() < bad.reorder:
-            self._rng.shuffle(heard)
         return heard
+
+    def _in_burst(self) -> bool:
+        change = self._impairments.burst[1 if self._bad else 0]
+        if self._rng.random() < change:
+            self._bad = not self._bad
+        return self._bad

@@ -5,33 +5,45 @@ ask for in as few system calls as they allow. One timer is armed for the stack's
 """
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from zlib import crc32
+from time import time
 
 from gossamer.core.effects import (
+    Announce,
     BecomeMember,
     BecomeStranger,
+    CheckOut,
+    Collect,
     Deliver,
     Effect,
     Multicast,
+    Note,
+    Persist,
     Refuse,
+    Replay,
     ReportLost,
+    TellHoldings,
     Unicast,
 )
-from gossamer.core.ids import FIRST_PASS, Phase
+from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
 from gossamer.core.inputs import Heard, Input, Published, Received, Started, Woke
-from gossamer.core.messages import Data, Message, Repair
+from gossamer.core.messages import Data, Echo, Holdings, Message, Probe, Profile, Repair
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
-from gossamer.live.transport import Address, Datagrams, UdpTransport
+from gossamer.live.disk import Disk
+from gossamer.live.envelope import Envelope
+from gossamer.live.inbox import Inbox
+from gossamer.live.transport import Address, Datagrams, Transport
+from gossamer.live.watch import Watch
 from gossamer.stack import Stack
-from gossamer.wire import Header, WireError, decode, encode
+from gossamer.store.contract import LogStore
+from gossamer.wire import Header, WireError
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not armed anew."""
+_PROFILES_PER_S = 20
 
 
 class Member:
@@ -39,39 +51,67 @@ class Member:
 
     def __init__(
         self,
-        group: str,
+        header: Header,
         protocol: ProtocolSettings,
-        transport: UdpTransport,
+        transport: Transport,
+        envelope: Envelope,
         *,
-        deliver: Callable[[Run, Phase], None],
-        lose: Callable[[ReportLost], None],
+        watch: Watch,
+        inbox: Inbox,
+        told: Callable[[Holdings], None],
+        profile: Callable[[], bytes],
+        store: LogStore | None = None,
+        contacts: tuple[Address, ...] = (),
+        multicast: bool = True,
     ) -> None:
-        self.me = secrets.randbits(63)
+        self.me = header.source
         self.stats: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
         self.joined = asyncio.Event()
         self.left = asyncio.Event()
+        self.progress: Callable[[], None] | None = None
+        """Called after every step, while somebody waits for something."""
+        self._header = header
         self._transport = transport
-        self._deliver = deliver
-        self._lose = lose
-        self._header = Header(crc32(group.encode()), self.me)
+        self._envelope = envelope
+        self._watch = watch
+        self._inbox = inbox
+        self._deliver = inbox.delivered
+        self._told = told
+        self._profile = profile
+        self._profiles_at = 0.0
+        self._contacts = contacts
+        self._multicast = multicast
         self._addresses: dict[int, Address] = {}
         self._loop = asyncio.get_running_loop()
+        self._epoch = time() - self._loop.time()  # the stack's clock goes on over a restart, and does not jump
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._reading = False
-        host, port = transport.address
-        self.stack = Stack(self.me, (), protocol, Random(self.me), address=f"{host}:{port}")
+        self._own_address = transport.address
+        host, port = transport.address[:2]
+        loggers = (self.me,) if store is not None else ()
+        self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=f"{host}:{port}")
+        self.disk: Disk | None = None
+        if store is not None:
+            self.disk = Disk(store, travelled=envelope.as_travelled, carry_out=self._execute, happened=self.step)
+
+    def now(self) -> float:
+        """The stack's clock: seconds since the epoch, monotonic."""
+        return self._loop.time() + self._epoch
 
     def start(self) -> None:
         """Open the ears and begin to join."""
         self.resume()
-        self.step(Started({}))
+        self.step(self.disk.started() if self.disk is not None else Started({}))
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Close everything."""
         self.pause()
         if self._timer is not None:
             self._timer.cancel()
+        if self.disk is not None:
+            await self.disk.close()
         self._transport.close()
 
     def pause(self) -> None:
@@ -88,91 +128,161 @@ class Member:
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
 
-    def publish(self, body: bytes) -> None:
-        """One packet's worth of events."""
-        self.step(Published(body))
+    def publish(self, bodies: list[bytes]) -> None:
+        """Some packets' worth of events, sent together."""
+        now = self.now()
+        effects: list[Effect] = []
+        for body in bodies:
+            effects += self.stack.step(now, Published(body))
+        self._carry_out(effects)
+        self._arm()
 
     def step(self, happened: Input) -> None:
         """One input, its effects, and the next deadline."""
-        self._carry_out(self.stack.step(self._loop.time(), happened))
+        self._carry_out(self.stack.step(self.now(), happened))
         self._arm()
 
     # Incoming.
 
     def _arrived(self, datagrams: Datagrams, address: Address) -> None:
+        if address == self._own_address:
+            return  # the group's address reaches us, too
         run: list[Packet] = []
-        source = -1
-        now = self._loop.time()
+        now = self.now()
+        refusing = self.disk is not None and self.disk.failure
         for datagram in datagrams:
             try:
-                header, message = decode(datagram)
+                header, message = self._envelope.open(datagram)
             except WireError:
-                self.stats["dropped: malformed"] += 1
+                continue  # the envelope counts it
+            source = header.source
+            if header.group != self._header.group or source == self.me:
+                self.stats["not for us"] += source != self.me
                 continue
-            if header.group != self._header.group or header.source == self.me:
-                self.stats["dropped: not for us"] += header.source != self.me
-                continue
-            if isinstance(message, Data):
+            if type(message) is Data:
                 packet = message.packet
-                if run and (run[-1].sender != packet.sender or run[-1].seqno + 1 != packet.seqno):
-                    self._carry_out(self.stack.step(now, Received(source, run, FIRST_PASS)))
+                if run and (run[-1].seqno + 1 != packet.seqno or run[-1].sender != packet.sender):
+                    self._take_run(now, run, refusing)
                     run = []
                 run.append(packet)
-                source = header.source
-                self._addresses[source] = address
-                continue
-            self._addresses[header.source] = address
-            self._heard(now, header.source, message)
+            else:
+                if run:
+                    self._take_run(now, run, refusing)
+                    run = []
+                self._heard(now, source, message, address)
         if run:
-            self._carry_out(self.stack.step(now, Received(source, run, FIRST_PASS)))
+            self._take_run(now, run, refusing)
         self._arm()
+        if self.progress is not None:
+            self.progress()
 
-    def _heard(self, now: float, source: int, message: Message) -> None:
+    def _take_run(self, now: float, run: Run, refusing: str | bool) -> None:
+        if refusing:
+            self.stats["refused: the log has failed"] += len(run)
+            return
+        self._carry_out(self.stack.step(now, Received(run[0].sender, run, FIRST_PASS)))
+
+    def _heard(self, now: float, source: int, message: Message, address: Address) -> None:
+        if isinstance(message, Probe):
+            return self._answer(now, message, address)
+        self._addresses[source] = address
         if isinstance(message, Repair):
+            if self.disk is not None and self.disk.failure:
+                self.stats["refused: the log has failed"] += 1
+                return None
             happened: Input = Received(source, [message.packet], message.phase)
         else:
             happened = Heard(source, message)
         self._carry_out(self.stack.step(now, happened))
+        if isinstance(message, Holdings):
+            self._told(message)
+        return None
+
+    def _answer(self, now: float, probe: Probe, address: Address) -> None:
+        """Tell whoever asks how we are, but not too often."""
+        self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
+        if self._profiles_at <= now:
+            self._transport.send_to([self._envelope.close(Profile(probe.nonce, self._profile()))], address)
 
     # Outgoing.
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        if self.disk is not None:
+            if self.disk.failure:
+                effects = [effect for effect in effects if _only_serves(effect)]
+            elif self.disk.takes(effects):
+                return
+        self._execute(effects)
+
+    def _execute(self, effects: list[Effect]) -> None:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
         for effect in effects:
             if isinstance(effect, Deliver):
                 self._deliver(effect.run, effect.phase)
             elif isinstance(effect, Multicast):
-                to_group.append(self._encode(effect.message))
+                to_group.append(self._close(effect.message, EVERYONE))
             elif isinstance(effect, Unicast):
-                to_one.setdefault(effect.to, []).append(self._encode(effect.message))
+                to_one.setdefault(effect.to, []).append(self._close(effect.message, effect.to))
             else:
-                self._carry_out_rare(effect)
+                self._execute_rare(effect, to_one)
         if to_group:
-            self.stats["refused by the kernel"] += self._transport.send_to_group(to_group)
+            self._send_to_group(to_group)
         for member, datagrams in to_one.items():
             self._send_to(member, datagrams)
 
-    def _carry_out_rare(self, effect: Effect) -> None:
-        if isinstance(effect, ReportLost):
-            self._lose(effect)
-        elif isinstance(effect, BecomeMember):
-            self.joined.set()
-        elif isinstance(effect, BecomeStranger):
-            self.left.set()
-        elif isinstance(effect, Refuse):
-            self.stats["refused"] += 1
+    def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
+        match effect:
+            case Announce(packet):
+                self._watch.published(packet)
+            case ReportLost():
+                self._inbox.given_up(effect)
+            case BecomeMember(horizon):
+                self._watch.joined(horizon)
+                self._inbox.begin(horizon)
+                self.joined.set()
+            case BecomeStranger():
+                self._watch.noted("leave")
+                self.left.set()
+            case Refuse(_, reason):
+                self.stats[f"refused: {reason}"] += 1
+            case Note():
+                self._watch.note(effect)
+            case Replay() if self.disk is not None:
+                repairs = [self._envelope.repair(LOGGER, entry.datagram) for entry in self.disk.read(effect)]
+                self.sent["repair"] += len(repairs)
+                to_one.setdefault(effect.to, []).extend(repairs)
+            case TellHoldings() if self.disk is not None:
+                answer = Holdings(self.disk.holdings(effect))
+                to_one.setdefault(effect.to, []).append(self._close(answer, effect.to))
+            case Collect() | CheckOut() if self.disk is not None:
+                self.disk.carry_out(effect)
+            case _:
+                pass  # without a log there is nothing to check out; stability is nobody's business here
 
-    def _encode(self, message: Message) -> bytes:
-        self.stats[f"sent: {message.kind}"] += 1
-        return encode(self._header, message)
+    def _close(self, message: Message, to: int) -> bytes:
+        datagram = self._envelope.close(message)
+        self.sent[message.kind] += 1
+        if self._watch.tracing:
+            self._watch.sent(to, message, len(datagram))
+        return datagram
+
+    def _send_to_group(self, datagrams: list[bytes]) -> None:
+        """By multicast; where there is none, to everybody we know, and to those we were told to meet."""
+        if self._multicast:
+            self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
+            return
+        known = (self._addresses.get(m) or self._address_in_view(m) for m in self.stack.peers.all() if m != self.me)
+        for address in dict.fromkeys([*filter(None, known), *self._contacts]):
+            if address != self._own_address:
+                self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
     def _send_to(self, member: int, datagrams: list[bytes]) -> None:
         address = self._addresses.get(member) or self._address_in_view(member)
         if address is None:
-            self.stats["dropped: no address"] += len(datagrams)
+            self.stats["no address"] += len(datagrams)
         else:
-            self.stats["refused by the kernel"] += self._transport.send_to(datagrams, address)
+            self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
     def _address_in_view(self, member: int) -> Address | None:
         text = self.stack.peers.addresses.get(member, "")
@@ -191,11 +301,21 @@ class Member:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        self._timer = self._loop.call_at(deadline, self._wake) if deadline < float("inf") else None
+        finite = deadline < float("inf")
+        self._timer = self._loop.call_at(deadline - self._epoch, self._wake) if finite else None
 
     def _wake(self) -> None:
         self._timer = None
-        if self.stack.next_deadline() <= self._loop.time():
+        if self.stack.next_deadline() <= self.now():
             self.step(Woke())
+            if self.progress is not None:
+                self.progress()
         else:
             self._arm()
+
+
+def _only_serves(effect: Effect) -> bool:
+    """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
+    if isinstance(effect, Unicast):
+        return isinstance(effect.message, Repair | Holdings | Echo)
+    return isinstance(effect, Replay | TellHoldings | Deliver | ReportLost) and not isinstance(effect, Persist)

@@ -2,34 +2,60 @@
 
 Everything is sent from the second socket, so the source address of any datagram is where its member can be reached.
 Where the kernel can (GSO and GRO, Linux 4.18 and 5.0), a burst of equal datagrams crosses the system call boundary as
-one; where it cannot, one at a time.
+one; where it cannot, one at a time. IPv4 and IPv6 differ only in how the sockets are made (`sockets.py`).
 """
 
 import errno
 import socket
-import struct
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Protocol
+
+from gossamer.live.interfaces import find
+from gossamer.live.sockets import (
+    SOL_UDP,
+    UDP_GRO,
+    UDP_SEGMENT,
+    Local,
+    TransportError,
+    multicast_socket,
+    resolve,
+    supports,
+    unicast_socket,
+)
+from gossamer.settings.addresses import PORT_MAX, literal, multicast_address
+
+__all__ = ["Address", "Datagrams", "Endpoint", "Handler", "Transport", "TransportError", "UdpTransport"]
 
 Address = tuple[str, int]
+"""Host and port, of either family; a link-local host without its zone, for we have one interface."""
 Datagrams = list[memoryview]
+"""Views of a buffer that the next read overwrites: copy what must stay."""
+Handler = Callable[[Datagrams, Address], None]
 
-SOL_UDP = 17
-UDP_SEGMENT = 103
-UDP_GRO = 104
-
-SOCKET_BUFFER_BYTES = 16 << 20
 GSO_BYTES_MAX = 65_000
 GSO_SEGMENTS_MAX = 60
 READS_PER_WAKEUP = 64
 """How many reads one wake-up may take, so that the application's coroutines get their turn."""
 
-_IPV4_UDP_BYTES = 28
-
-
-class TransportError(OSError):
-    """The sockets cannot be made as asked: the message says what to change."""
+_HEADERS_BYTES = {4: 28, 6: 48}
+_PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
+_SEGMENT, _GRO = Struct("H"), Struct("i")
+_REFUSALS = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("ENOBUFS", "EPERM", "EMSGSIZE"),  # a full queue, a firewall, a datagram that is too long
+        *("ENETUNREACH", "EHOSTUNREACH", "ENETDOWN"),
+        *(
+            "EINVAL",
+            "EADDRNOTAVAIL",
+            "ENODEV",
+            "ENXIO",
+        ),  # the interface, or our address on it, has gone: it may come back
+    )
+)
+_NO_GSO = frozenset((errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,46 +65,85 @@ class Endpoint:
     group: str
     port: int
     interface: str
+    unicast_port: int = 0
 
     @classmethod
-    def parse(cls, address: str, interface: str) -> "Endpoint":
-        """From `239.192.77.7:7700` and the address of a local interface."""
-        host, _, port = address.rpartition(":")
+    def parse(cls, address: str, interface: str, port: int = 0) -> "Endpoint":
+        """From `239.192.77.7:7700` or `[ff15::7777]:7700`, an interface by address or name, and our unicast port."""
         try:
-            first = int(host.split(".")[0])
-            number = int(port)
-        except ValueError:
-            raise TransportError(f"address {address!r}: must look like 239.192.77.7:7700") from None
-        if not 224 <= first <= 239 or not 0 < number < 65536:
-            raise TransportError(
-                f"address {address!r}: must be an IPv4 multicast address, 224.0.0.0 to 239.255.255.255, and a port"
-            )
-        return cls(host, number, interface)
+            group, number = multicast_address(address)
+        except ValueError as error:
+            raise TransportError(f"address {address!r}: {error}") from None
+        if not 0 <= port <= PORT_MAX:
+            raise TransportError(f"port {port}: must be from 1 to {PORT_MAX}, or 0 for any")
+        return cls(str(group), number, interface, port)
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return 6 if ":" in self.group else 4
 
     @property
     def is_loopback(self) -> bool:
         """Whether nothing can leave this machine."""
-        return self.interface.startswith("127.")
+        address = literal(self.interface)
+        if address is not None:
+            return address.is_loopback
+        interface = find(self.interface)
+        return interface is not None and interface.is_loopback
+
+
+class Transport(Protocol):
+    """What a member needs of a network: `UdpTransport`, or one that wraps it."""
+
+    endpoint: Endpoint
+    multicast: socket.socket
+    unicast: socket.socket
+    address: Address
+    mtu: int
+    datagram_bytes_max: int
+    rcvbuf_bytes: int
+
+    def send_to_group(self, datagrams: list[bytes]) -> int:
+        """Send to everyone; how many the kernel did not take."""
+
+    def send_to(self, datagrams: list[bytes], address: Address) -> int:
+        """Send to one member; how many the kernel did not take."""
+
+    def read(self, sock: socket.socket, handle: Handler) -> bool:
+        """Hand over what is there, a bounded amount of it; whether there may be more."""
+
+    def close(self) -> None:
+        """Both sockets."""
 
 
 class UdpTransport:
     """The sockets of one member."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, plain: bool = False, listen: bool = True) -> None:
+        """`plain` does without GSO and GRO; `listen=False` does not join the group, and hears only unicast."""
         self.endpoint = endpoint
-        self.multicast = _multicast_socket(endpoint)
-        self.unicast = _unicast_socket(endpoint)
-        self.address: Address = self.unicast.getsockname()
-        self.mtu = _mtu(endpoint)
-        self._group: Address = (endpoint.group, endpoint.port)
-        self._buffer = bytearray(65_536)
-        self._view = memoryview(self._buffer)
-        self._gso = _supports(self.unicast, UDP_SEGMENT)
-
-    @property
-    def datagram_bytes_max(self) -> int:
+        self.local: Local = resolve(endpoint.interface, endpoint.version)
+        self.multicast = multicast_socket(self.local, endpoint.group, endpoint.port, listen=listen, plain=plain)
+        try:
+            self.unicast = unicast_socket(self.local, endpoint.unicast_port, plain=plain)
+        except TransportError:
+            self.multicast.close()
+            raise
+        host, port = self.unicast.getsockname()[:2]
+        self.address: Address = (host.partition("%")[0], port)
+        self.mtu = self.local.mtu
+        version = endpoint.version
+        self.datagram_bytes_max = min(self.mtu - _HEADERS_BYTES[version], _PAYLOAD_BYTES_MAX[version])
         """The largest datagram that crosses the interface in one piece."""
-        return min(self.mtu - _IPV4_UDP_BYTES, 65_507)
+        self.rcvbuf_bytes = self.multicast.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        """What the kernel granted each socket, as it counts: twice what was asked, with its own bookkeeping in it."""
+        self.gso = not plain and supports(self.unicast, UDP_SEGMENT)
+        self.gro = not plain and supports(self.unicast, UDP_GRO)
+        self._group = self._destination((endpoint.group, endpoint.port))
+        self._buffer = bytearray(65_536)
+        self._buffers = [self._buffer]
+        self._view = memoryview(self._buffer)
 
     def send_to_group(self, datagrams: list[bytes]) -> int:
         """Send to everyone; how many the kernel did not take."""
@@ -86,18 +151,21 @@ class UdpTransport:
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member; how many the kernel did not take."""
-        return self._send(datagrams, address)
+        return self._send(datagrams, self._destination(address))
 
-    def read(self, sock: socket.socket, handle: Callable[[Datagrams, Address], None]) -> bool:
+    def read(self, sock: socket.socket, handle: Handler) -> bool:
         """Hand over what is there, a bounded amount of it; whether there may be more."""
+        receive, buffers = sock.recvmsg_into, self._buffers
         for _ in range(READS_PER_WAKEUP):
             try:
-                size, ancillary, _, address = sock.recvmsg_into([self._buffer], 64)
+                size, ancillary, _, address = receive(buffers, 64)
             except (BlockingIOError, InterruptedError):
                 return False
             except ConnectionRefusedError:
                 continue  # an earlier datagram of ours found nobody
-            handle(self._segments(size, ancillary), address)
+            if len(address) != 2:
+                address = address[:2]  # IPv6: without flow and zone
+            handle(self._segments(size, ancillary) if ancillary else [self._view[:size]], address)
         return True
 
     def close(self) -> None:
@@ -106,110 +174,79 @@ class UdpTransport:
         self.unicast.close()
 
     def _segments(self, size: int, ancillary: list[tuple[int, int, bytes]]) -> Datagrams:
+        view = self._view[:size]
         for level, kind, data in ancillary:
             if level == SOL_UDP and kind == UDP_GRO:
-                (each,) = struct.unpack_from("i", data)
-                return [self._view[at : min(at + each, size)] for at in range(0, size, each)]
-        return [self._view[:size]]
+                (each,) = _GRO.unpack_from(data)
+                return [view[at : at + each] for at in range(0, size, each)]
+        return [view]
 
-    def _send(self, datagrams: list[bytes], address: Address) -> int:
-        refused = 0
-        for burst in _bursts(datagrams) if self._gso and len(datagrams) > 1 else ([d] for d in datagrams):
-            refused += 0 if self._send_burst(burst, address) else len(burst)
-        return refused
+    def _destination(self, address: Address) -> tuple[Any, ...]:
+        """As the socket wants it: the zone of a link-local address is our interface's; others ignore it."""
+        if self.endpoint.version == 4:
+            return address
+        host, port = address
+        return (host.partition("%")[0], port, 0, self.local.index)
 
-    def _send_burst(self, burst: list[bytes], address: Address) -> bool:
+    def _send(self, datagrams: list[bytes], destination: tuple[Any, ...]) -> int:
+        if self.gso and len(datagrams) > 1:
+            return sum(self._send_burst(burst, destination) for burst in bursts(datagrams))
+        return sum(self._send_one(datagram, destination) for datagram in datagrams)
+
+    def _send_burst(self, burst: list[bytes], destination: tuple[Any, ...]) -> int:
+        if len(burst) == 1:
+            return self._send_one(burst[0], destination)
+        segment = _SEGMENT.pack(len(burst[0]))
         try:
-            if len(burst) == 1:
-                self.unicast.sendto(burst[0], address)
-            else:
-                segment = struct.pack("H", len(burst[0]))
-                self.unicast.sendmsg(burst, [(SOL_UDP, UDP_SEGMENT, segment)], 0, address)
+            self.unicast.sendmsg(burst, [(SOL_UDP, UDP_SEGMENT, segment)], 0, destination)
         except (BlockingIOError, InterruptedError, ConnectionRefusedError):
-            return False
+            return len(burst)
         except OSError as error:
-            if error.errno not in (errno.ENOBUFS, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EPERM, errno.EMSGSIZE):
+            if error.errno in _NO_GSO:  # the device has no checksums to offload, or a datagram is longer than its MTU
+                self.gso = self.gso and error.errno != errno.EIO
+                return sum(self._send_one(datagram, destination) for datagram in burst)
+            if error.errno not in _REFUSALS:
                 raise
-            return False
-        return True
+            return len(burst)
+        return 0
+
+    def _send_one(self, datagram: bytes, destination: tuple[Any, ...]) -> int:
+        try:
+            self.unicast.sendto(datagram, destination)
+        except (BlockingIOError, InterruptedError, ConnectionRefusedError):
+            return 1
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+            return 1
+        return 0
 
 
-def _bursts(datagrams: list[bytes]) -> list[list[bytes]]:
-    """Cut into bursts that the kernel can split again: all of one size, but for a shorter last one."""
-    bursts: list[list[bytes]] = []
+def bursts(datagrams: list[bytes]) -> list[list[bytes]]:
+    """Cut into bursts that the kernel can split again: all of one size, but for a shorter last one.
+
+    An empty datagram goes alone: it would vanish in a burst.
+    """
+    sizes = list(map(len, datagrams))
+    size, last = sizes[0], sizes[-1]
+    others = len(sizes) - sizes.count(size)
+    if last and (not others or (others == 1 and last < size)):  # the usual: full packets, and perhaps a rest
+        each = max(1, min(GSO_SEGMENTS_MAX, GSO_BYTES_MAX // size))
+        return [datagrams[at : at + each] for at in range(0, len(datagrams), each)]
+    return _uneven_bursts(datagrams)
+
+
+def _uneven_bursts(datagrams: list[bytes]) -> list[list[bytes]]:
+    made: list[list[bytes]] = []
     size = total = 0
     ended = True
     for datagram in datagrams:
-        fits = not ended and len(datagram) <= size and total + len(datagram) <= GSO_BYTES_MAX
-        if fits and len(bursts[-1]) < GSO_SEGMENTS_MAX:
-            bursts[-1].append(datagram)
+        fits = not ended and 0 < len(datagram) <= size and total + len(datagram) <= GSO_BYTES_MAX
+        if fits and len(made[-1]) < GSO_SEGMENTS_MAX:
+            made[-1].append(datagram)
         else:
-            bursts.append([datagram])
+            made.append([datagram])
             size, total = len(datagram), 0
         total += len(datagram)
         ended = len(datagram) < size
-    return bursts
-
-
-def _multicast_socket(endpoint: Endpoint) -> socket.socket:
-    sock = _udp_socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((endpoint.group, endpoint.port))
-        membership = socket.inet_aton(endpoint.group) + socket.inet_aton(endpoint.interface)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-    except OSError as error:
-        sock.close()
-        raise TransportError(
-            f"cannot listen to {endpoint.group}:{endpoint.port} on {endpoint.interface}: {error.strerror or error}; "
-            "is that the address of an interface of this machine, and does it do multicast?"
-        ) from None
-    return sock
-
-
-def _unicast_socket(endpoint: Endpoint) -> socket.socket:
-    sock = _udp_socket()
-    try:
-        sock.bind((endpoint.interface, 0))
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(endpoint.interface))
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0 if endpoint.is_loopback else 8)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-    except OSError as error:
-        sock.close()
-        raise TransportError(f"cannot use interface {endpoint.interface}: {error.strerror or error}") from None
-    return sock
-
-
-def _udp_socket() -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setblocking(False)
-    for forced, plain in ((33, socket.SO_RCVBUF), (32, socket.SO_SNDBUF)):  # SO_RCVBUFFORCE, SO_SNDBUFFORCE: root only
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER_BYTES)
-        except OSError:
-            sock.setsockopt(socket.SOL_SOCKET, plain, SOCKET_BUFFER_BYTES)
-    with suppress(OSError):
-        sock.setsockopt(SOL_UDP, UDP_GRO, 1)
-    return sock
-
-
-def _supports(sock: socket.socket, option: int) -> bool:
-    try:
-        sock.getsockopt(SOL_UDP, option)
-    except OSError:
-        return False
-    return True
-
-
-def _mtu(endpoint: Endpoint) -> int:
-    """The MTU of the interface, asked of the kernel by way of a connected socket; 1500 where it does not say."""
-    if not endpoint.is_loopback:
-        return 1500
-    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        probe.connect((endpoint.interface, 9))
-        return probe.getsockopt(socket.IPPROTO_IP, 14)  # IP_MTU
-    except OSError:
-        return 1500
-    finally:
-        probe.close()
+    return made

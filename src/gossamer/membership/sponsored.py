@@ -72,6 +72,14 @@ class Sponsored(Rung):
         """The hash of our view."""
         gossip.view = self._view.signature()
 
+    def suspected(self, now: float, member: int, out: Effects) -> None:
+        """Put down as disconnected who is not heard any more; who lives refutes it."""
+        entry = self._view.get(member)
+        if entry is not None and entry.status == MEMBER and self._standing == IN:
+            doubt = Entry(member, DISCONNECTED, entry.freshness + 1, entry.logger, entry.address)
+            self._merge([doubt], out)
+            out.append(Multicast(Members([doubt])))
+
     # This member's own wishes.
 
     def _begin(self, now: float, standing: int, out: Effects) -> None:
@@ -151,7 +159,8 @@ class Sponsored(Rung):
     def _leave_told(self, now: float, source: int, message: Leave, out: Effects) -> None:
         if self._standing != IN:
             return
-        self._merge([Entry(source, LEFT, message.freshness)], out)
+        known = self._view.get(source)
+        self._merge([Entry(source, LEFT, message.freshness, known is not None and known.logger)], out)
         entry = self._view.get(source)
         if entry is not None and self._offers(False):
             out.append(Unicast(source, Members([entry], sponsors=True)))
@@ -180,7 +189,8 @@ class Sponsored(Rung):
     def _refute(self, now: float, out: Effects) -> None:
         """Somebody holds a fresher but wrong entry of us (of an earlier life): correct it."""
         mine = self._view.get(self.ladder.me)
-        if self._standing == IN and mine is not None and mine.status == LEFT:
+        wrong = mine is not None and mine.status != MEMBER and mine.freshness > self._freshness
+        if self._standing == IN and mine is not None and (wrong or mine.status == LEFT):
             self._freshness = max(self._freshness, mine.freshness)
             self._declare(now, MEMBER, out)
 
@@ -193,6 +203,7 @@ class Sponsored(Rung):
 
     def _publish_view(self) -> None:
         self.ladder.peers.replace(self._view.members(), self._view.claimants())
-        self.ladder.peers.loggers = self._view.loggers() or self.ladder.peers.loggers
+        if self._view.knows_loggers():  # before, those are in charge that were given
+            self.ladder.peers.loggers = self._view.loggers()
         self.ladder.peers.addresses = {e.member: e.address for e in self._view.entries() if e.address}
         self.ladder.peers.signature = self._view.signature()

@@ -57,6 +57,10 @@ class View:
         """Those of the claimants that are loggers."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT and e.logger))
 
+    def knows_loggers(self) -> bool:
+        """Whether there is, or was, any logger."""
+        return any(e.logger for e in self._entries.values())
+
     def signature(self) -> int:
         """The hash of who is a member; tombstones do not count, so they can be forgotten at any time."""
         if self._signature is None:

@@ -40,6 +40,12 @@ class Fifo:
         heappush(self._held.setdefault(sender, []), (first, lost))
         self._release(sender, stream, out)
 
+    def rewound(self, sender: int, stream: Stream) -> None:
+        """Packets from before are awaited again: what is held comes again behind them; losses stay what they are."""
+        held = [(first, e) for first, e in self._held.pop(sender, []) if first in stream.absent and e is not None]
+        for entry in held:
+            heappush(self._held.setdefault(sender, []), entry)
+
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]
         awaited = stream.prefix()

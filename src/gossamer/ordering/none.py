@@ -19,6 +19,9 @@ class Unordered:
         """Deliver what came."""
         out.extend(Deliver(run, phase) for run in parts)
 
+    def rewound(self, sender: int, stream: Stream) -> None:
+        """Nothing is held."""
+
     def given_up(self, sender: int, first: int, last: int, reason: str, stream: Stream, out: Effects) -> None:
         """Report a loss when it is known; an empty reason says that there is nothing to report."""
         if reason:

@@ -63,6 +63,10 @@ class HashedHeartbeat(Rung):
         """Everything may have changed: compare soon."""
         self._rounds_between = 1
 
+    def leave_asked(self, now: float, out: Effects) -> None:
+        """The last word: who has missed our last packets learns of it while somebody can still repair them."""
+        out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))
+
     def _fall_idle(self, now: float, out: Effects) -> None:
         last = self.ladder.streams[self.ladder.me].next - 1
         out.append(Multicast(Heartbeat(last)))

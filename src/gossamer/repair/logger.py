@@ -8,18 +8,22 @@ members that never come back.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from gossamer.core.effects import Collect, Multicast, Persist, Replay, Unicast
 from gossamer.core.ids import Phase
+from gossamer.core.inputs import Committed, DamageFound
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Gossip, Horizon, Never, PerSender, Request, put
+from gossamer.core.messages import Ack, Gossip, Horizon, Never, PerSender, Request, put, remove
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
+from gossamer.repair.retention import Retention
 
 _SWEEP = "logger.sweep"
 _SWEEP_ROUNDS = 4
 """The log is swept every so many gossip periods."""
+_NOTHING = RangeSet()
 
 
 class Logger(Rung):
@@ -28,14 +32,20 @@ class Logger(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._log: PerSender = {}
-        self._gone: PerSender = {}  # timed out: had, and lost to whoever still wants it
+        self._gone: PerSender = {}  # had and collected: lost to whoever still wants it
         self._never: PerSender = {}  # numbers that no packet has or ever will have
         self._acknowledged: dict[int, Horizon] = {}  # by member, by sender: everything up to here
+        self._consumers: dict[str, Horizon] = {}  # the same for durable readers of the log
         self._arrivals: deque[tuple[float, int, int, int]] = deque()  # when, sender, first, last
+        self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Requests, and gossip, which is a request and an acknowledgement in one."""
         return {Request: self._requested, Gossip: self._gossiped, Never: self._told_never}
+
+    def inputs(self) -> Mapping[type, Callable[[float, Any, Effects], None]]:
+        """What happens to the log from outside."""
+        return {Committed: self._committed, DamageFound: self._damaged}
 
     def alarms(self) -> Mapping[str, TimerHandler]:
         """The sweep."""
@@ -49,7 +59,10 @@ class Logger(Rung):
         """Go on with what the log holds."""
         for sender, numbers in self.ladder.restored.logged.items():
             self._log[sender] = numbers.copy()
-            self._arrivals.extend((now, sender, first, last) for first, last in numbers.ranges())
+            for first, last in numbers.ranges():
+                self._arrivals.append((now, sender, first, last))
+                self._retention.arrived(now, sender, last, 0)
+        self._gone = {sender: numbers.copy() for sender, numbers in self.ladder.restored.collected.items()}
         self.ladder.timers.set(_SWEEP, now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def published(self, now: float, packet: Packet, out: Effects) -> None:
@@ -62,14 +75,26 @@ class Logger(Rung):
         self._acknowledge(run, out)
 
     def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
-        """A sender that repeats has missed the acknowledgement (000 §3.2)."""
-        if source == run[0].sender:
+        """A sender that repeats has missed the acknowledgement (000 §3.2), or we have missed what it sent before.
+
+        The stream counts from the time at which we joined; the log takes what was not acknowledged, however old.
+        """
+        sender = run[0].sender
+        lacking = self.log_lacks({sender: RangeSet([(run[0].seqno, run[-1].seqno)])})
+        for first, last in lacking[sender].ranges() if sender in lacking else ():
+            self._persist(now, run[first - run[0].seqno : last - run[0].seqno + 1], out)
+        if source == sender:
             self._acknowledge(run, out)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
-        """Tell the target how far we have its packets: an acknowledgement, should the first be lost (000 §5.2)."""
-        if to in self.ladder.streams:
-            gossip.seen[to] = self.ladder.streams[to].prefix()
+        """Tell the target how far we have its packets: an acknowledgement, should the first be lost (000 §5.2).
+
+        Only what was logged counts, not what was sent before we came.
+        """
+        logged = self._log.get(to, _NOTHING).ranges()[:1] + self._gone.get(to, _NOTHING).ranges()[:1]
+        have = RangeSet(sorted(logged)).ranges()
+        if have and have[0][0] == 0:
+            gossip.seen[to] = have[0][1]
 
     def sponsoring(self, to: int, resume: bool, horizon: Horizon) -> None:
         """A member that crashed resumes behind what it had acknowledged (000 §6.2, at least once)."""
@@ -82,6 +107,23 @@ class Logger(Rung):
         out.append(Persist(run))
         self._log.setdefault(sender, RangeSet()).add(first, last)
         self._arrivals.append((now, sender, first, last))
+        if not self._retention.off:
+            self._retention.arrived(now, sender, last, sum(len(packet.body) for packet in run))
+
+    def log_lacks(self, numbers: PerSender) -> PerSender:
+        """What was never here."""
+        lacking: PerSender = {}
+        for sender, wanted in numbers.items():
+            rest = wanted.difference(self._log.get(sender, _NOTHING))
+            rest.subtract(self._gone.get(sender, _NOTHING))
+            put(lacking, sender, rest)
+        return lacking
+
+    def _committed(self, now: float, happened: Committed, out: Effects) -> None:
+        self._consumers = happened.consumers
+
+    def _damaged(self, now: float, happened: DamageFound, out: Effects) -> None:
+        remove(self._log, happened.sender, happened.seqno, happened.seqno)
 
     def _acknowledge(self, run: Run, out: Effects) -> None:
         out.append(Unicast(run[0].sender, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
@@ -134,24 +176,25 @@ class Logger(Rung):
 
     def _sweep(self, now: float, out: Effects) -> None:
         for sender in list(self._log):
-            stable = self._stable(sender)
-            for first, last in self._log[sender].within(0, stable):
+            free = self._retention.free_below(now, sender, self._stable(sender))
+            for first, last in self._log[sender].within(0, free):
                 self._collect(sender, first, last, out)
         while self._arrivals and self._arrivals[0][0] < now - self.ladder.settings.log_timeout:
             _, sender, first, last = self._arrivals.popleft()
             for part in self._log.get(sender, RangeSet()).within(first, last):
-                self._gone.setdefault(sender, RangeSet()).add(*part)
                 self._collect(sender, *part, out)
         self.ladder.timers.set(_SWEEP, now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def _stable(self, sender: int) -> int:
         """The number up to which every claimant has acknowledged the packets of `sender`."""
         others = (m for m in self.ladder.peers.claimants if m != self.ladder.me)
-        acknowledged = (self._acknowledged.get(m, {}).get(sender, -1) for m in others)
+        acknowledged = [self._acknowledged.get(m, {}).get(sender, -1) for m in others]
+        acknowledged += [positions.get(sender, -1) for positions in self._consumers.values()]
         return min(acknowledged, default=self.ladder.stream(sender).prefix())
 
     def _collect(self, sender: int, first: int, last: int, out: Effects) -> None:
         out.append(Collect(sender, first, last))
+        self._gone.setdefault(sender, RangeSet()).add(first, last)
         self._log[sender].discard(first, last)
         if not self._log[sender]:
             del self._log[sender]

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from math import inf
 
 from gossamer.core.effects import Unicast
-from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Gossip, Never, PerSender, Request
+from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler, Rung, TimerHandler
+from gossamer.core.messages import Gossip, Never, PerSender, Request, count, remove, take
 from gossamer.core.ranges import RangeSet
 
 _RETRY = "logger_client.retry"
@@ -24,6 +24,9 @@ class LoggerClient(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._asking: PerSender = {}
+        self._pending: PerSender = {}  # of these, what a logger was asked for and has not answered
+        self._pending_count = 0
+        self._limit = ladder.settings.request_packets or UNLIMITED
         self._asked = 0  # packets asked for at the last tick
         self._tries = 0
         self._congested_until = 0.0
@@ -43,6 +46,9 @@ class LoggerClient(Rung):
                 gossip.seen[sender] = stream.next - 1
                 if stream.missing:
                     gossip.missing[sender] = stream.missing.copy()
+            if self._limit < UNLIMITED:  # it also serves what is missing: but not more than we can take
+                gossip.missing = take(gossip.missing, self._limit)
+                gossip.seen = {s: n for s, n in gossip.seen.items() if s in gossip.missing or not self._misses(s)}
 
     def reconnected(self, now: float, out: Effects) -> None:
         """Ask without waiting for the next tick."""
@@ -51,26 +57,52 @@ class LoggerClient(Rung):
     def gap_escalated(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask a logger at once, and again until it comes."""
         self._asking.setdefault(sender, RangeSet()).add(first, last)
-        self._send({sender: RangeSet([(first, last)])}, out)
-        self._asked += last - first + 1
+        self._ask_for({sender: RangeSet([(first, last)])}, out)
         if self.ladder.timers.get(_RETRY) == inf:
             self.ladder.timers.set(_RETRY, now + self.ladder.settings.retry_period)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """It came, or nobody waits for it any more."""
-        if sender in self._asking:
-            self._asking[sender].discard(first, last)
-            if not self._asking[sender]:
-                del self._asking[sender]
+        """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
+        if sender not in self._asking:
+            return
+        remove(self._asking, sender, first, last)
+        self._pending_count -= remove(self._pending, sender, first, last)
+        if self._asking and self._pending_count <= self._limit // 2 < UNLIMITED // 2:
+            self._ask_for({s: n.difference(self._pending.get(s, RangeSet())) for s, n in self._asking.items()}, out)
+
+    def _ask_for(self, wanted: PerSender, out: Effects) -> None:
+        """As much of it as may be outstanding at a time."""
+        if self._pending_count >= self._limit:
+            return
+        some = take(wanted, self._limit - self._pending_count)
+        for sender, numbers in some.items():
+            self._pending.setdefault(sender, RangeSet()).update(numbers)
+        self._pending_count = count(self._pending)
+        self._asked += count(some)
+        if some:
+            self._send(some, out)
 
     def _ask_again(self, now: float, out: Effects) -> None:
-        waiting = sum(len(numbers) for numbers in self._asking.values())
+        if not self.ladder.peers.loggers:
+            return self._nobody_left(now, out)
+        waiting = count(self._pending)
         self._judge(now, waiting)
-        self._asked = waiting
-        if waiting:
+        self._asked = 0
+        if self._asking:
             self._tries += 1
-            self._send({sender: numbers.copy() for sender, numbers in self._asking.items()}, out)
+            self._pending, self._pending_count = {}, 0
+            self._ask_for(self._asking, out)
             self.ladder.timers.set(_RETRY, now + self.ladder.settings.retry_period)
+        return None
+
+    def _nobody_left(self, now: float, out: Effects) -> None:
+        """The last logger has left: what only it could repair is lost."""
+        for sender, numbers in list(self._asking.items()):
+            for first, last in numbers.ranges():
+                self.ladder.give_up(now, sender, first, last, "no logger", out)
+
+    def _misses(self, sender: int) -> bool:
+        return bool(self.ladder.streams[sender].missing)
 
     def _judge(self, now: float, waiting: int) -> None:
         """000 §8: notice a congested logger by what it leaves unanswered."""

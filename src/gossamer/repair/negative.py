@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Collected, Echo, Gossip, Never, PerSender, Repair, Request, put
+from gossamer.core.messages import Collected, Echo, Gossip, Never, PerSender, Repair, Request, put, remove, take
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 
@@ -63,7 +63,8 @@ class NegativeGossip(Rung):
         self._found.append((self._round, sender, first, last))
         target = self.ladder.peers.target(self.ladder.rng)
         if target is not None:
-            out.append(Unicast(target, Request({sender: RangeSet([(first, last)])})))
+            some = take({sender: RangeSet([(first, last)])}, self.ladder.settings.request_packets)
+            out.append(Unicast(target, Request(some)))
         self._hurry(now)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
@@ -75,10 +76,7 @@ class NegativeGossip(Rung):
         self._forget(sender, first, last)
 
     def _forget(self, sender: int, first: int, last: int) -> None:
-        if sender in self._asking:
-            self._asking[sender].discard(first, last)
-            if not self._asking[sender]:
-                del self._asking[sender]
+        remove(self._asking, sender, first, last)
 
     # The gossiper.
 
@@ -89,7 +87,7 @@ class NegativeGossip(Rung):
         for _ in range(self.ladder.settings.fanout if self.ladder.is_member else 0):
             target = self._target()
             if target is not None:
-                missing = {sender: numbers.copy() for sender, numbers in self._asking.items()}
+                missing = take(self._asking, self.ladder.settings.request_packets)
                 gossip = self.ladder.complete(now, target, Gossip(missing, stamp=self._stamp(now, target)))
                 out.append(Unicast(target, gossip))
         if self._askers and self._round % self.ladder.settings.gc_rounds == 0:

@@ -9,7 +9,7 @@ from math import inf
 
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER
-from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
+from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Ack, Gossip, Never, PerSender, Repair, Request
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
@@ -39,6 +39,10 @@ class SendBuffer(Rung):
         """The send buffer is bounded."""
         return "send buffer" if len(self._kept) >= self.ladder.settings.send_buffer else ""
 
+    def settled(self) -> int:
+        """The oldest packet that no logger has."""
+        return next(iter(self._kept), UNLIMITED)
+
     def buffered(self) -> int:
         """Packets that no logger has acknowledged."""
         return len(self._kept)
@@ -48,7 +52,9 @@ class SendBuffer(Rung):
         self._first_of_this_life = self.ladder.streams[self.ladder.me].next
 
     def published(self, now: float, packet: Packet, out: Effects) -> None:
-        """Keep it until a logger has it."""
+        """Keep it until a logger has it, if there is one."""
+        if not self.ladder.peers.loggers:
+            return
         self._kept[packet.seqno] = packet
         if self.ladder.timers.get(_RETRY) == inf:
             self.ladder.timers.set(_RETRY, now + self.ladder.settings.retry_period)
@@ -88,6 +94,9 @@ class SendBuffer(Rung):
             out.append(Unicast(source, Never({self.ladder.me: RangeSet(unused)})))
 
     def _repeat(self, now: float, out: Effects) -> None:
+        if not self.ladder.peers.loggers:  # the last one has left: nobody keeps anything any more
+            self._kept.clear()
+            return
         overdue = RangeSet()
         for seqno in self._kept:
             if seqno >= self._overdue_below:

@@ -25,12 +25,13 @@ from gossamer.core.effects import (
     Refuse,
     Replay,
     ReportLost,
+    TellHoldings,
     Unicast,
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, Phase
 from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
-from gossamer.core.messages import Data, Message, PerSender, Repair
+from gossamer.core.messages import Data, Holdings, Message, PerSender, Repair
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.sim.ledger import Ledger
@@ -102,6 +103,7 @@ class World:
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
+            TellHoldings: self._tell_holdings,
             CheckOut: self._check_out,
             MarkStable: self._mark_stable,
             Note: self._note,
@@ -340,6 +342,9 @@ class World:
         for seqno in range(effect.first, effect.last + 1):
             if seqno in by_number:
                 self._unicast(member, Unicast(effect.to, Repair(by_number[seqno], LOGGER)))
+
+    def _tell_holdings(self, member: int, effect: TellHoldings) -> None:
+        self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged())))
 
     def _check_out(self, member: int, effect: CheckOut) -> None:
         self.disks[member].checked_out = effect.below

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
     Collected,
@@ -21,17 +22,23 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
+    Holdings,
     Join,
     Leave,
     Members,
     Message,
     Never,
+    Probe,
+    Profile,
+    Recall,
     Repair,
+    Report,
     Request,
     Solicit,
 )
 from gossamer.core.packets import Packet
 from gossamer.wire.fields import (
+    BYTES,
     ENTRIES,
     ENTRY,
     FLAG,
@@ -78,6 +85,11 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Solicit: (12, (("round", NUMBER), ("wanted", PER_SENDER))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
+    Report: (16, (("seen", NUMBER),)),
+    Recall: (17, (("since_ns", NUMBER),)),
+    Holdings: (18, (("numbers", PER_SENDER),)),
+    Probe: (19, (("nonce", NUMBER),)),
+    Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
@@ -109,6 +121,12 @@ def encode(header: Header, message: Message) -> bytes:
     return checksummed(bytes(out))
 
 
+def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:
+    """The datagram of a repair that holds the origin's data datagram as it travelled."""
+    head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
+    return checksummed(b"".join((head, bytes([PHASES.index(phase)]), datagram)))
+
+
 def checksummed(content: bytes) -> bytes:
     """With its CRC-32 behind it."""
     return content + crc32(content).to_bytes(CHECKSUM_BYTES, "big")
@@ -137,8 +155,9 @@ def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
 
 
 def _encode_data(group: int, packet: Packet) -> bytes:
-    head = _HEADER.pack(MAGIC, VERSION, _DATA, 0, group, packet.sender)
-    return checksummed(b"".join((head, _SEQNO.pack(packet.seqno), packet.body)))
+    head = _HEADER.pack(MAGIC, VERSION, _DATA, 0, group, packet.sender) + _SEQNO.pack(packet.seqno)
+    check = crc32(packet.body, crc32(head)).to_bytes(CHECKSUM_BYTES, "big")
+    return b"".join((head, packet.body, check))  # the body, which may be 64 KB, is copied once
 
 
 def _intact(data: memoryview) -> memoryview:

@@ -202,7 +202,23 @@ class _Entries:
         return found, at
 
 
+class _Bytes:
+    """Bytes, with their length before them."""
+
+    def put(self, out: bytearray, value: bytes) -> None:
+        varint.put(out, len(value))
+        out += value
+
+    def size(self, value: bytes) -> int:
+        return varint.size(len(value)) + len(value)
+
+    def get(self, data: Data, at: int) -> tuple[bytes, int]:
+        length, at = _count(data, at, 1)
+        return bytes(data[at : at + length]), at + length
+
+
 NUMBER: FieldCodec = _Number()
+BYTES: FieldCodec = _Bytes()
 LAST: FieldCodec = _Last()
 FLAG: FieldCodec = _Flag()
 SIGNATURE: FieldCodec = _Signature()

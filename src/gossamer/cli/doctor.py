@@ -1,0 +1,131 @@
+"""`gossamer doctor`: what a group would meet on this machine, and what to change."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.core.settings import SettingError
+
+if TYPE_CHECKING:
+    from gossamer.live.diagnosis import Finding
+    from gossamer.settings import Settings
+
+JAVA_MIN = 17
+"""What Spark 4 needs."""
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def doctor(
+    interface: Annotated[
+        str | None, typer.Option(help="Only this interface, by address or name; else all that are up.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Try exactly this multicast address and port; a running group hears it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> int:
+    """Check multicast, socket buffers, clock, key, Java: each line ok, warn or fail, and what to change.
+
+    Exit code 1 if something fails.
+
+    Examples:
+
+        gossamer doctor
+
+        gossamer doctor --interface eth0
+    """
+    findings = list(examine(interface, address))
+    failed = any(finding.verdict == "fail" for finding in findings)
+    if as_json:
+        typer.echo(json.dumps({"ok": not failed, "findings": [asdict(finding) for finding in findings]}))
+    else:
+        _show(findings)
+    return 1 if failed else 0
+
+
+def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
+    """All findings, those of the settings first: the rest is tried as they say."""
+    from gossamer.live import diagnosis
+    from gossamer.live.diagnosis import Finding
+    from gossamer.settings import Settings
+    from gossamer.settings.addresses import multicast_address
+    from gossamer.settings.outside import CONFIG, PREFIX, config_file
+
+    given = {name: value for name, value in (("interface", interface), ("address", address)) if value is not None}
+    try:
+        settings = Settings(**given)  # type: ignore[arg-type]
+        yield Finding("settings", "ok", f"from {config_file() or 'the defaults and the environment'}")
+    except SettingError as error:
+        _defaults(given)  # wrong options are wrong usage, whatever is outside
+        yield Finding("settings", "fail", str(error), "correct it; the rest is tried with the defaults")
+        settings = _defaults(given)
+    yield from diagnosis.variables({CONFIG} | {PREFIX + one.name.upper() for one in fields(settings)})
+    yield from diagnosis.keys(settings)
+    group, _ = multicast_address(settings.address)
+    host = f"[{group}]" if group.version == 6 else str(group)
+    tried = address or f"{host}:{diagnosis.free_port(str(group))}"
+    yield from diagnosis.network(tried, settings.interface, only=interface is not None)
+    yield from diagnosis.clock()
+    yield _java()
+    yield _uvloop()
+
+
+def _defaults(given: dict[str, str]) -> "Settings":
+    """The settings as they are where nothing is said outside."""
+    from gossamer.settings import Settings
+
+    plain = {one.name: one.metadata["default"] for one in fields(Settings)}
+    return Settings(**{**plain, "name": "doctor", **given})
+
+
+def _java() -> "Finding":
+    from gossamer.live.diagnosis import Finding
+
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    change = f"install Java {JAVA_MIN} or later (`make java`); only pipeline and experiments need it"
+    if java is None:
+        return Finding("java for Spark", "warn", f"not found {f'in JAVA_HOME={home}' if home else ''}".strip(), change)
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("java for Spark", "warn", f"{java} does not run: {error}", change)
+    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    if version is None or int(version[1]) < JAVA_MIN:
+        return Finding("java for Spark", "warn", f"{java} is version {version[1] if version else 'unknown'}", change)
+    if find_spec("pyspark") is None:
+        return Finding("java for Spark", "warn", f"Java {version[1]}, but no pyspark", "pip install 'gossamer[spark]'")
+    return Finding("java for Spark", "ok", f"Java {version[1]}, {java}")
+
+
+def _uvloop() -> "Finding":
+    from gossamer.live.diagnosis import Finding
+
+    if find_spec("uvloop") is None:
+        return Finding("uvloop", "warn", "not installed: asyncio's own loop is used", "pip install uvloop")
+    return Finding("uvloop", "ok", "installed")
+
+
+def _show(findings: "list[Finding]") -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("check", no_wrap=True)
+    table.add_column("finding, and what to change", overflow="fold")
+    for finding in findings:
+        change = f"\n[bold]{escape(finding.change)}[/]" if finding.change else ""
+        verdict = f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]"
+        table.add_row(verdict, escape(finding.check), escape(finding.says) + change)
+    Console().print(table, highlight=False)

@@ -1,0 +1,69 @@
+"""`gossamer key`: make the secret that a group shares, and tell keys apart without showing them."""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.core.settings import SettingError
+from gossamer.settings import Settings
+from gossamer.settings.group import read_key
+from gossamer.wire.keys import KEY_BYTES, key_id, new_key, parse_key
+
+app = typer.Typer(name="key", help="Make the secret that a group shares, or print the id of one.", no_args_is_help=True)
+
+
+@app.command()
+def new(
+    out: Annotated[Path | None, typer.Option(help="Write it to this new file, for you alone to read.")] = None,
+) -> int:
+    """Make a key: 32 random bytes, in base64. Every member of the group needs the same.
+
+    Examples:
+
+        gossamer key new --out group.key
+
+        GOSSAMER_KEY=@group.key gossamer sub quotes '>'
+    """
+    text = new_key(secrets.token_bytes(KEY_BYTES))
+    if out is None:
+        typer.echo(text)
+        return 0
+    try:
+        with open(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            os.fchmod(file.fileno(), 0o600)  # whatever the umask
+            file.write(text + "\n")
+    except FileExistsError:
+        raise SettingError(
+            f"{out}: is there already; a key is never overwritten: remove it, or choose another"
+        ) from None
+    typer.echo(f'key {key_id(parse_key(text)):08x} written to {out}; use it with key="@{out.absolute()}"')
+    return 0
+
+
+@app.command(name="id")
+def show_id(
+    key: Annotated[
+        str | None, typer.Argument(help="A file that holds a key, or - for standard input; else the settings' key.")
+    ] = None,
+) -> int:
+    """Print the id of a key, by which packets name it: the same on every host that has the same key.
+
+    Example:
+
+        gossamer key id group.key
+    """
+    if key == "-":
+        number = key_id(read_key("standard input", sys.stdin.read()))
+    elif key is not None:
+        number = key_id(read_key("key", f"@{key.removeprefix('@')}"))
+    else:
+        ring = Settings().key_ring()
+        if ring is None:
+            raise SettingError("no key: name its file, or set GOSSAMER_KEY, or make one with `gossamer key new`")
+        number = ring.using
+    typer.echo(f"{number:08x}")
+    return 0

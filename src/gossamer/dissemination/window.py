@@ -1,0 +1,111 @@
+"""The credit window: a sender is at most `window` packets ahead of the receivers it follows.
+
+Receivers report how far they have seen a sender, eight times a window. A sender follows those who keep up, and never
+the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
+blamed for the time, and let go when the blame exceeds `patience`. It then falls back to repair, and is followed again
+when it has caught up. Blame wears off slowly, so over a long time nobody costs the others more than a twentieth of
+theirs. Where most are slow, the sender waits for them: there is nobody whose rate would suffer. Who shows no progress
+at all for a long time is let go in any case.
+"""
+
+from math import inf
+
+_STRIDES = 8
+_WEARS_OFF = 0.05
+"""Blame that wears off in a second."""
+_DEAD_PATIENCES = 10
+"""Without progress for this many times `patience`, a receiver is not waited for, whoever else there is."""
+
+
+class Window:
+    """What a sender knows of its receivers."""
+
+    __slots__ = ("_blame", "_blocked_at", "_heard_at", "_members", "_patience", "_reported", "floor", "lagging", "size")
+
+    def __init__(self, size: int, patience: float) -> None:
+        self.size = size
+        self.floor = 0
+        """Every receiver that is followed has seen everything below."""
+        self.lagging: dict[int, None] = {}
+        self._patience = patience
+        self._members: tuple[int, ...] = ()
+        self._reported: dict[int, int] = {}
+        self._heard_at: dict[int, float] = {}
+        self._blame: dict[int, tuple[float, float]] = {}  # how much, and when that was worked out
+        self._blocked_at = inf
+
+    @staticmethod
+    def stride(size: int) -> int:
+        """A receiver reports after so many packets."""
+        return max(1, size // _STRIDES)
+
+    def closed(self, now: float, head: int) -> bool:
+        """Whether the packet `head` has to wait."""
+        if head - self.floor < self.size:
+            return False
+        if self._blocked_at == inf:
+            self._blocked_at = now
+        self._let_go(now, head)
+        self._settle(head)
+        return head - self.floor >= self.size
+
+    def again(self) -> float:
+        """How long to wait, without a report, before asking again."""
+        return self._patience / 4
+
+    def reported(self, now: float, member: int, seen: int, head: int) -> None:
+        """`member` has seen everything of ours below `seen`."""
+        if member not in self._reported or seen > head:
+            return  # not a member, or hostile
+        if self._blocked_at < inf:
+            self._charge(now, head)
+        if seen > self._reported[member]:
+            self._reported[member] = seen
+            self._heard_at[member] = now
+        if member in self.lagging and head - seen <= self.size // 2:
+            del self.lagging[member]
+        self._settle(head)
+        if head - self.floor < self.size:
+            self._blocked_at = inf
+
+    def view_changed(self, now: float, members: tuple[int, ...], me: int, head: int) -> None:
+        """These are the receivers now; a new one begins where we are."""
+        if members is self._members:
+            return
+        self._members = members
+        self._reported = {m: self._reported.get(m, head) for m in members if m != me}
+        self._heard_at = {m: self._heard_at.get(m, now) for m in self._reported}
+        self._blame = {m: blame for m, blame in self._blame.items() if m in self._reported}
+        self.lagging = {m: None for m in self.lagging if m in self._reported}
+        self._settle(head)
+
+    def _followed(self) -> list[int]:
+        return [member for member in self._reported if member not in self.lagging]
+
+    def _settle(self, head: int) -> None:
+        self.floor = min((self._reported[m] for m in self._followed()), default=head)
+
+    def _holding_up(self, head: int) -> list[int]:
+        """Those who keep the window closed, if most of the others are well ahead of them."""
+        seen = sorted(self._reported[m] for m in self._followed())
+        if not seen or seen[len(seen) // 2] < head - self.size // 2:
+            return []
+        return [m for m in self._followed() if head - self._reported[m] >= self.size]
+
+    def _charge(self, now: float, head: int) -> None:
+        """Blame those who hold up the sender for the time since it was last asked."""
+        since = now - self._blocked_at
+        self._blocked_at = now
+        for member in self._holding_up(head):
+            blame, at = self._blame.get(member, (0.0, now))
+            self._blame[member] = max(0.0, blame - _WEARS_OFF * (now - at)) + since, now
+
+    def _let_go(self, now: float, head: int) -> None:
+        self._charge(now, head)
+        for member in self._holding_up(head):
+            if self._blame[member][0] > self._patience:
+                self.lagging[member] = None
+        for member in self._followed():
+            behind = head - self._reported[member] >= self.size
+            if behind and now - self._heard_at[member] > _DEAD_PATIENCES * self._patience:
+                self.lagging[member] = None

@@ -1,0 +1,151 @@
+"""The same group for people who do not write asyncio: a loop in a thread of its own, and calls that block."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from gossamer.core.ids import PacketId
+from gossamer.live.group import Group
+from gossamer.live.subscription import Item, Losses, Start, Subscription
+from gossamer.settings import Settings
+from gossamer.trace.buffer import RowBuffer
+
+T = TypeVar("T")
+
+
+class SyncSubscription:
+    """A blocking iterator over the events that match; `batches()` gives them in lists."""
+
+    def __init__(self, group: "SyncGroup", subscription: Subscription) -> None:
+        self._group = group
+        self._subscription = subscription
+        self._items: list[Item] = []
+        self._position = 0
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        item = self.get()
+        if item is None:
+            raise StopIteration
+        return item
+
+    def get(self, timeout: float | None = None) -> Item | None:
+        """The next item; None at the end. TimeoutError if nothing comes for `timeout` seconds."""
+        if self._position >= len(self._items):
+            batch = self._next_batch(timeout)
+            if batch is None:
+                return None
+            self._items, self._position = batch, 0
+        self._position += 1
+        return self._items[self._position - 1]
+
+    def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
+        """All that is there, again and again; TimeoutError if nothing comes for `timeout` seconds."""
+        while (batch := self._next_batch(timeout)) is not None:
+            yield batch
+
+    def close(self) -> None:
+        """Want no more."""
+        self._group.call(self._subscription.close)
+
+    def _next_batch(self, timeout: float | None) -> list[Item] | None:
+        return self._group.run(self._subscription.take(timeout))
+
+
+class SyncGroup:
+    """A member of a group; made by `gossamer.join_sync`, and left at the end of `with`."""
+
+    def __init__(self, name: str, settings: Settings, *, trace: RowBuffer | None = None) -> None:
+        self._group = Group(name, settings, trace=trace)
+        self._thread = threading.Thread(target=self._live, name=f"gossamer-{name}", daemon=True)
+        self._started: queue.Queue[asyncio.AbstractEventLoop | BaseException] = queue.Queue()
+        self._loop: asyncio.AbstractEventLoop
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        outcome = self._started.get()
+        if isinstance(outcome, BaseException):
+            self._thread.join()
+            raise outcome
+        self._loop = outcome
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._leave.set)
+        self._thread.join()
+
+    def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+        """Send an event; never waits for a peer. `Full` if too much is published and not yet sent."""
+        return self.call(lambda: self._group.publish(subject, payload, **attributes))
+
+    def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+        """The same, but wait for room."""
+        return self.run(self._group.publish_wait(subject, payload, **attributes))
+
+    def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
+        """Send many events of one subject, the fast road; waits for room."""
+        self.run(self._group.publish_many(subject, payloads))
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything published so far is sent and, if there is a logger, durable."""
+        self.run(asyncio.wait_for(self._group.flush(), timeout))
+
+    def subscribe(
+        self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
+    ) -> SyncSubscription:
+        """Events whose subject matches, as `Group.subscribe` says, with a blocking iterator."""
+        subscription = self.call(lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses))
+        return SyncSubscription(self, subscription)
+
+    def members(self) -> tuple[int, ...]:
+        """Who is in the group, as far as this member knows."""
+        return self.call(self._group.members)
+
+    def loggers(self) -> tuple[int, ...]:
+        """Which of them are loggers."""
+        return self.call(self._group.loggers)
+
+    def stats(self) -> dict[str, Any]:
+        """The loss ledger and every counter, as a plain dict."""
+        return self.call(self._group.stats)
+
+    @property
+    def me(self) -> int:
+        """This member's number: the sender of what it publishes."""
+        return self._group.me
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the group's loop, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Call a function in the group's loop, and wait for its result."""
+
+        async def do() -> T:
+            return work()
+
+        return self.run(do())
+
+    def _live(self) -> None:
+        asyncio.run(self._be_a_member())
+
+    async def _be_a_member(self) -> None:
+        self._leave = asyncio.Event()
+        try:
+            async with self._group:
+                self._started.put(asyncio.get_running_loop())
+                await self._leave.wait()
+        except BaseException as error:
+            self._started.put(error)
+
+
+def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:
+    """The group `name` with blocking calls, to be entered with `with`."""
+    return SyncGroup(name, settings or Settings(), trace=trace)

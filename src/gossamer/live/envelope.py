@@ -1,0 +1,127 @@
+"""Messages <-> datagrams of one group, in the open or sealed.
+
+Both know how to repair with a datagram as it travelled: what a log holds goes out again without being made anew.
+"""
+
+from typing import Protocol
+
+from gossamer.core.ids import Phase
+from gossamer.core.messages import Data, Message, Repair
+from gossamer.core.packets import Packet
+from gossamer.wire import Header, WireError, decode, encode
+from gossamer.wire.codec import REPAIR_BYTES, repair_of
+from gossamer.wire.keys import KeyRing
+
+Opened = tuple[Header, Message]
+
+
+class Envelope(Protocol):
+    """How this group's messages travel."""
+
+    overhead_bytes: int
+    """What a repair, the longest datagram that carries a body, has besides it."""
+
+    def close(self, message: Message) -> bytes:
+        """The datagram for a message of ours."""
+
+    def open(self, datagram: memoryview) -> Opened:
+        """Who says what; WireError if it is not for us to read. `refused` then counts why."""
+
+    def as_travelled(self, packet: Packet) -> bytes:
+        """The data datagram of a packet, as its sender sent it."""
+
+    def repair(self, phase: Phase, travelled: bytes) -> bytes:
+        """A repair with a data datagram that was kept."""
+
+    def refused(self) -> dict[str, int]:
+        """Datagrams that were not opened, by reason."""
+
+
+class OpenEnvelope:
+    """No key: everybody can read and write."""
+
+    overhead_bytes = REPAIR_BYTES
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._refused = 0
+
+    def close(self, message: Message) -> bytes:
+        """Plain."""
+        return encode(self._header, message)
+
+    def open(self, datagram: memoryview) -> Opened:
+        """Plain; the checksum tells what is damaged."""
+        try:
+            return decode(datagram)
+        except WireError:
+            self._refused += 1
+            raise
+
+    def as_travelled(self, packet: Packet) -> bytes:
+        """Made anew, byte for byte the same."""
+        return encode(self._header, Data(packet))
+
+    def repair(self, phase: Phase, travelled: bytes) -> bytes:
+        """Around what was kept."""
+        return repair_of(self._header, phase, travelled)
+
+    def refused(self) -> dict[str, int]:
+        """All of them malformed."""
+        return {"malformed": self._refused} if self._refused else {}
+
+
+class SealedEnvelope:
+    """With a key: authenticated, encrypted, and safe from replays (see `wire.sealing`)."""
+
+    def __init__(self, header: Header, keys: KeyRing, incarnation: bytes) -> None:
+        from gossamer.wire import sealing  # needs `cryptography`, which nobody else pays for
+
+        self._sealing = sealing
+        self._header = header
+        self.overhead_bytes = REPAIR_BYTES + 2 * sealing.SEAL_BYTES
+        self.keys = keys
+        self._sealer = sealing.Sealer(self.keys, incarnation)
+        self._opener = sealing.Opener(self.keys)
+        self._malformed = 0
+
+    def close(self, message: Message) -> bytes:
+        """A packet is sealed once, by its sender; who passes it on does so verbatim."""
+        if isinstance(message, Data):
+            return self.as_travelled(message.packet)
+        if isinstance(message, Repair):
+            return self.repair(message.phase, self.as_travelled(message.packet))
+        return self._sealer.seal(encode(self._header, message))
+
+    def open(self, datagram: memoryview) -> Opened:
+        """What does not authenticate is refused before anything of it is looked at."""
+        sealed = bytes(datagram)
+        plain = self._opener.open(sealed)
+        try:
+            if self._sealing.is_repair(plain):
+                header, repair, inner = self._opener.open_repair(plain)
+                repair.packet.sealed = inner
+                return header, repair
+            header, message = decode(plain)
+        except self._sealing.SealError:
+            raise
+        except WireError:
+            self._malformed += 1
+            raise
+        if isinstance(message, Data):
+            message.packet.sealed = sealed
+        return header, message
+
+    def as_travelled(self, packet: Packet) -> bytes:
+        """As its sender sealed it: for our own packets, now."""
+        if not packet.sealed:
+            packet.sealed = self._sealer.seal(encode(self._header, Data(packet)))
+        return packet.sealed
+
+    def repair(self, phase: Phase, travelled: bytes) -> bytes:
+        """The origin's datagram verbatim, under a seal of ours."""
+        return self._sealer.seal(self._sealing.repair_of(self._header, phase, travelled))
+
+    def refused(self) -> dict[str, int]:
+        """By the seal's reasons."""
+        return self._opener.refused | ({"malformed": self._malformed} if self._malformed else {})

@@ -1,0 +1,245 @@
+"""From delivered packets to subscriptions: unpacked once, matched once per subject, counted by rung.
+
+Each sender's packets come in their order, so for each sender one number says how far the subscriptions are. Where the
+past is asked for again, packets below that number come once more: only subscriptions that asked see them.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from itertools import count as counting
+
+from gossamer.core.effects import ReportLost
+from gossamer.core.ids import Phase
+from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.packets import Packet, Run
+from gossamer.live.subscription import Losses, Lost, Subscription
+from gossamer.live.watch import Watch
+from gossamer.pubsub.table import Subscriptions
+from gossamer.wire.codec import WireError
+from gossamer.wire.events import Event, count_events, is_fragment, unpack
+from gossamer.wire.fragments import Reassembler
+
+_NEVER = 1 << 62
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Thousands of events are made at once, and none of them is garbage: the collector would double their price."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _count(packet: Packet) -> int:
+    try:
+        return count_events(packet.body)
+    except WireError:
+        return 0
+
+
+class Inbox:
+    """The subscriptions of one member, and what waits in them."""
+
+    def __init__(
+        self,
+        me: int,
+        limit: int,
+        event_bytes_max: int,
+        watch: Watch,
+        *,
+        ordered: bool,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+    ) -> None:
+        self.received: Counter[str] = Counter()
+        """Events by the rung that they came by; `own` for what this member published itself."""
+        self.lost: Counter[str] = Counter()
+        self.waiting = 0
+        """Events that no application has taken yet."""
+        self._me = me
+        self._limit = limit
+        self._watch = watch
+        self._ordered = ordered
+        self._pause = pause
+        self._resume = resume
+        self._paused = False
+        self._marks: Horizon = {}  # by sender: everything below was delivered
+        self._reassembler = Reassembler(limit_event_bytes=event_bytes_max)
+        self._past = Reassembler(limit_event_bytes=event_bytes_max)
+        self._table: Subscriptions[int] = Subscriptions()
+        self._subscriptions: dict[int, Subscription] = {}
+        self._keys = counting()
+        self._everything: list[Subscription] = []  # those that match whatever comes
+        self._selective = False
+
+    def subscribe(self, pattern: str, where: str | None, losses: Losses) -> Subscription:
+        """A new subscription, from now on."""
+        key = next(self._keys)
+        self._table.add(pattern, where, key=key)
+        subscription = Subscription(losses, self._took, lambda _: self._unsubscribe(key))
+        self._subscriptions[key] = subscription
+        if pattern == ">" and where is None:
+            self._everything.append(subscription)
+        self._selective = len(self._everything) < len(self._subscriptions)
+        return subscription
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        for subscription in list(self._subscriptions.values()):
+            subscription.close()
+
+    def delivered(self, run: Run, phase: Phase) -> None:
+        """Packets whose turn has come."""
+        sender = run[0].sender
+        mark = self._marks.get(sender, 0)
+        if run[0].seqno < mark and self._ordered:
+            again = [packet for packet in run if packet.seqno < mark]
+            self._offer_again(again)
+            run = run[len(again) :]
+            if not run:
+                return
+        self._marks[sender] = run[-1].seqno + 1
+        if self._watch.tracing:
+            self._watch.delivered(run, phase)
+        rung = "own" if sender == self._me else phase
+        if not self._subscriptions:  # nobody looks: it is enough to count
+            self.received[rung] += sum(map(_count, run))
+            return
+        events: list[Event] = []
+        with _no_collector():
+            for packet in run:
+                events += self._unpack(packet, self._reassembler)
+        self.received[rung] += len(events)
+        self._offer(events)
+        self._report_abandoned()
+
+    def given_up(self, effect: ReportLost) -> None:
+        """A gap that nobody could fill, in its turn."""
+        lost = Lost(effect.sender, effect.first, effect.last, effect.reason)
+        mark = self._marks.get(effect.sender, 0)
+        for subscription in list(self._subscriptions.values()):
+            if not self._ordered or effect.first >= subscription.rewound.get(effect.sender, mark):
+                self.waiting += subscription.offer_loss(lost)
+                if effect.sender in subscription.rewound:
+                    subscription.rewound[effect.sender] = effect.last + 1
+        if effect.first >= mark or not self._ordered:
+            self._marks[effect.sender] = effect.last + 1
+            self.lost[effect.reason] += effect.last - effect.first + 1
+            self._watch.lost(effect)
+            self._reassembler.lost(effect.sender, effect.first, effect.last)
+            self._report_abandoned()
+
+    def begin(self, horizon: Horizon) -> None:
+        """What came up to `horizon` is the past."""
+        self._marks |= {sender: last + 1 for sender, last in horizon.items()}
+
+    def past_known(self, subscription: Subscription, held: PerSender, wanted: Horizon, present: Container[int]) -> None:
+        """A log holds this much: `subscription` gets it, from the numbers that it `wanted` on.
+
+        Of a sender that is not `present` any more, and of whom nothing came here, all is past.
+        """
+        behind: Horizon = {}
+        for sender, numbers in held.items():
+            if sender not in self._marks and sender not in present:
+                self._marks[sender] = numbers.last + 1
+            first = max(numbers.first, wanted.get(sender, 0))
+            if first < self._marks.get(sender, 0):
+                behind[sender] = first
+        self.waiting -= subscription.past_known(behind)
+        for sender, first in wanted.items():
+            if sender in held and first < held[sender].first:
+                lost = Lost(sender, first, held[sender].first - 1, "collected")
+                self.waiting += subscription.offer_loss(lost)
+
+    def past_unknown(self, subscription: Subscription) -> None:
+        """Nobody holds the past: say so, and go on with the present."""
+        self.waiting += subscription.offer_loss(Lost(-1, -1, -1, "no logger answered: nothing from before"))
+        self.waiting -= subscription.past_known({})
+
+    def _unpack(self, packet: Packet, reassembler: Reassembler) -> list[Event]:
+        """The events; a packet that came and cannot be read is lost to the application, and it is told."""
+        try:
+            if is_fragment(packet.body):
+                event = reassembler.add(packet)
+                return [] if event is None else [event]
+            return unpack(packet)
+        except WireError:
+            self._report(Lost(packet.sender, packet.seqno, packet.seqno, "malformed"))
+            return []
+
+    def _report_abandoned(self) -> None:
+        """Events in fragments that will never be whole; a fragment that is lost was reported as a packet."""
+        for gone in self._reassembler.take_abandoned():
+            if gone.reason not in ("fragment lost", "malformed"):
+                self._report(Lost(*gone))
+
+    def _report(self, lost: Lost) -> None:
+        self.lost[lost.reason] += lost.last - lost.first + 1
+        for subscription in self._subscriptions.values():
+            self.waiting += subscription.offer_loss(lost)
+
+    def _offer(self, events: list[Event]) -> None:
+        waiting = 0
+        for subscription in self._everything:
+            waiting += subscription.offer(events)
+        if self._selective and events:
+            waiting += self._offer_selected(events)
+        self.waiting += waiting
+        if self.waiting > self._limit and not self._paused:
+            self._paused = True
+            self._pause()
+
+    def _offer_selected(self, events: list[Event]) -> int:
+        """Most packets carry one subject: then the table is asked once."""
+        waiting = 0
+        subjects = {event[0] for event in events}
+        for subject in subjects if len(subjects) > 1 else (events[0][0],):
+            some = events if len(subjects) == 1 else [event for event in events if event[0] == subject]
+            for key, keep in self._table.match(subject):
+                subscription = self._subscriptions[key]
+                if subscription not in self._everything:
+                    kept = some if keep is None else [event for event in some if keep(event.attributes)]
+                    waiting += subscription.offer(kept) if kept else 0
+        return waiting
+
+    def _offer_again(self, run: Run) -> None:
+        """Packets of the past, for those who asked for them."""
+        asked = [(k, s) for k, s in self._subscriptions.items() if run[0].sender in s.rewound]
+        if not asked:
+            return
+        for packet in run:
+            events = self._unpack(packet, self._past)
+            for key, subscription in asked:
+                if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
+                    continue
+                subscription.rewound[packet.sender] = packet.seqno + 1
+                mine = [
+                    e
+                    for e in events
+                    for k, keep in self._table.match(e.subject)
+                    if k == key and (not keep or keep(e.attributes))
+                ]
+                self.received["again"] += len(mine)
+                self.waiting += subscription.offer(mine) if mine else 0
+        for _, subscription in asked:
+            if subscription.rewound[run[0].sender] >= self._marks.get(run[0].sender, 0):
+                del subscription.rewound[run[0].sender]
+
+    def _took(self, count: int) -> None:
+        self.waiting -= count
+        if self._paused and self.waiting < self._limit // 2:
+            self._paused = False
+            self._resume()
+
+    def _unsubscribe(self, key: int) -> None:
+        subscription = self._subscriptions.pop(key)
+        self._table.remove(key)
+        if subscription in self._everything:
+            self._everything.remove(subscription)
+        self._selective = len(self._everything) < len(self._subscriptions)

@@ -1,0 +1,155 @@
+"""From published events to packets: packed until full, sent at once when the loop is idle.
+
+Nothing is dropped: what does not fit is `Full`, before it is taken.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from time import time_ns
+from typing import Any
+
+from gossamer.core.ids import PacketId
+from gossamer.live.member import Member
+from gossamer.pubsub.subjects import check_subject
+from gossamer.wire.events import Packer
+from gossamer.wire.fragments import fragments
+
+SUBJECTS_REMEMBERED = 10_000
+BURST_BYTES = 60_000
+"""So much goes to the kernel in one call, if packets are smaller than that."""
+
+
+class Full(Exception):
+    """Too much is published and not yet sent: try again later, or `await publish_wait(...)`."""
+
+
+class Outbox:
+    """What is published and not yet a packet."""
+
+    def __init__(self, member: Member, body_bytes: int, event_bytes_max: int, fifo: bool) -> None:
+        self.published = 0
+        self._member = member
+        self._packer = Packer(body_bytes)
+        self._body_bytes = body_bytes
+        self._event_bytes_max = event_bytes_max
+        self._fifo = fifo
+        self._burst = max(1, BURST_BYTES // body_bytes)
+        self._bodies: list[bytes] = []
+        self._large = 0
+        self._scheduled = False
+        self._first_ns = 0
+        self._loop = asyncio.get_running_loop()
+        self._subjects: set[str] = set()
+        self._id = PacketId(member.me, member.stack.streams[member.me].next)
+
+    def publish(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
+        """Take one event; the packet that it will travel in."""
+        if subject not in self._subjects:
+            self._check(subject)
+        if not self._scheduled:
+            self._schedule()
+        if not self._packer.add(subject, payload, attributes):
+            return self._add_to_next(subject, payload, attributes)
+        return self._id
+
+    def take(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
+        """Take as many of `payloads[at:]` as there is room for now; how many."""
+        if subject not in self._subjects:
+            self._check(subject)
+        if not self._scheduled:
+            self._schedule()
+        taken = self._packer.add_many(subject, payloads, at)
+        while at + taken < len(payloads) and self._turn_over(1):
+            more = self._packer.add_many(subject, payloads, at + taken)
+            if not more:
+                self._add_large(subject, payloads[at + taken], None)
+                more = 1
+            taken += more
+        return taken
+
+    def room(self) -> bool:
+        """Whether another packet may be begun."""
+        return self._member.stack.room() > len(self._bodies)
+
+    def send(self) -> None:
+        """Send all that is there, as far as there is room; the rest when there is."""
+        if self._packer.count and self.room():
+            self._close_packet()
+        self._pass_on()
+        self._scheduled = bool(self._packer.count)
+        if self._scheduled:
+            self._loop.call_later(0.001, self.send)
+
+    @property
+    def last(self) -> int:
+        """The number behind the last packet that is published so far."""
+        return self._id.seqno + (1 if self._packer.count else 0)
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self._first_ns = time_ns()
+        self._loop.call_soon(self.send)
+
+    def _check(self, subject: str) -> None:
+        check_subject(subject)
+        if len(self._subjects) >= SUBJECTS_REMEMBERED:
+            self._subjects.clear()
+        self._subjects.add(subject)
+
+    def _add_to_next(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
+        if not self._turn_over(1):
+            raise Full("too much is published and not yet sent: try again later, or await publish_wait(...)")
+        if not self._packer.add(subject, payload, attributes):
+            self._add_large(subject, payload, attributes)
+            return PacketId(self._id.sender, self._id.seqno - 1)
+        return self._id
+
+    def _add_large(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> None:
+        if not self._fifo:
+            raise ValueError(
+                f"an event of {len(payload)} bytes does not fit a packet of {self._body_bytes}: larger ones need "
+                "order='fifo'"
+            )
+        bodies = fragments(
+            subject,
+            payload,
+            attributes,
+            self._body_bytes,
+            self._large,
+            time_ns=time_ns(),
+            limit_event_bytes=self._event_bytes_max,
+        )
+        if self._member.stack.room() < len(bodies) + len(self._bodies):
+            raise Full(f"no room for the {len(bodies)} packets of this event now: try again later")
+        self._large += 1
+        self._bodies += bodies
+        self._number(len(bodies))
+        self.published += 1
+        self._pass_on()
+
+    def _turn_over(self, packets: int) -> bool:
+        """Begin the next packet, if there is room for it."""
+        if not self._packer.count:
+            return True
+        if self._member.stack.room() < len(self._bodies) + packets:
+            self._pass_on()
+            if self._member.stack.room() < packets:
+                return False
+        self._close_packet()
+        if len(self._bodies) >= self._burst:
+            self._pass_on()
+        self._first_ns = time_ns()
+        return True
+
+    def _close_packet(self) -> None:
+        self.published += self._packer.count
+        self._bodies.append(self._packer.body(self._first_ns))
+        self._number(1)
+
+    def _number(self, packets: int) -> None:
+        self._id = PacketId(self._id.sender, self._id.seqno + packets)
+
+    def _pass_on(self) -> None:
+        if self._bodies:
+            bodies, self._bodies = self._bodies, []
+            self._member.publish(bodies)

@@ -1,0 +1,176 @@
+"""How the sockets of a member are made, for IPv4 and for IPv6: interface, membership, buffers, GSO and GRO."""
+
+import errno
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gossamer.live.interfaces import find, interfaces
+from gossamer.settings.addresses import literal
+
+SOL_UDP = 17
+UDP_SEGMENT = 103
+UDP_GRO = 104
+
+SOCKET_BUFFER_BYTES = 16 << 20
+"""Asked of the kernel, which grants what net.core.rmem_max and wmem_max allow (root gets all)."""
+HOPS = 8
+"""Routers that multicast may cross; none from loopback."""
+MTU_UNKNOWN = 1500
+
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # root only
+_IP_MULTICAST_ALL, _SO_BINDTOIFINDEX = 49, 62
+
+
+class TransportError(OSError):
+    """The sockets cannot be made as asked: the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Our end: the interface as the kernel knows it, and our address on it."""
+
+    version: int
+    host: str
+    index: int
+    mtu: int
+    is_loopback: bool
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """Of the sockets."""
+        return socket.AF_INET if self.version == 4 else socket.AF_INET6
+
+    def name(self, host: str, port: int) -> tuple[Any, ...]:
+        """What to bind to: IPv6 wants the interface too, for addresses that mean something only there."""
+        return (host, port) if self.version == 4 else (host, port, 0, self.index)
+
+
+def resolve(interface: str, version: int) -> Local:
+    """An interface by its address (`127.0.0.1`, `fe80::1%eth0`) or name (`lo`); TransportError names what there is."""
+    address, found = literal(interface), find(interface)
+    if address is not None and address.version != version:
+        raise TransportError(
+            f"interface {interface!r}: is IPv{address.version} and the group's address is IPv{version}; "
+            f"give an IPv{version} address or the interface's name (of this machine: {_known(version)})"
+        )
+    if found is None:
+        if address is None or version == 6 or interfaces():
+            raise TransportError(f"interface {interface!r}: this machine has none such; give one of {_known(version)}")
+        return Local(version, interface, 0, MTU_UNKNOWN, address.is_loopback)
+    own = address or found.address(version)
+    if own is None:
+        raise TransportError(f"interface {interface!r}: has no IPv{version} address; give one of {_known(version)}")
+    if not found.is_up:
+        raise TransportError(f"interface {interface!r}: is down; switch it on with `ip link set {found.name} up`")
+    return Local(version, str(own).partition("%")[0], found.index, found.mtu, found.is_loopback)
+
+
+def _known(version: int) -> str:
+    return ", ".join(f"{i.name} ({i.address(version)})" for i in interfaces() if i.address(version)) or "none"
+
+
+def multicast_socket(local: Local, group: str, port: int, *, listen: bool, plain: bool) -> socket.socket:
+    """Hears the group, on our interface only; nothing at all unless `listen`."""
+    sock = _udp_socket(local, plain)
+    if not listen:
+        return sock
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(local.name(group, port))
+        _join(sock, local, group)
+        _check_route(local, group, port)
+    except OSError as error:
+        sock.close()
+        raise TransportError(f"cannot listen to {group} port {port} on {local.host}: {_why(error, port)}") from None
+    return sock
+
+
+def unicast_socket(local: Local, port: int, *, plain: bool) -> socket.socket:
+    """Sends everything, from our interface, and hears what is meant for us."""
+    sock = _udp_socket(local, plain)
+    hops = 0 if local.is_loopback else HOPS
+    try:
+        sock.bind(local.name(local.host, port))
+        if local.version == 4:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _mreqn("0.0.0.0", local))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, hops)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        else:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, local.index)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, hops)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+    except OSError as error:
+        sock.close()
+        raise TransportError(f"cannot send from {local.host} port {port or 'any'}: {_why(error, port)}") from None
+    return sock
+
+
+def _join(sock: socket.socket, local: Local, group: str) -> None:
+    """Join on one interface, and hear what comes by that one: Linux else also hands over what others here joined."""
+    if local.version == 4:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, _mreqn(group, local))
+        with suppress(OSError):  # only Linux needs to be told
+            sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+    else:
+        membership = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", local.index)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTOIFINDEX, local.index)  # IPV6_MULTICAST_ALL looks at no interface
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
+
+
+def _check_route(local: Local, group: str, port: int) -> None:
+    """IPv6 sends multicast only where it has a route for it, and Linux makes none for loopback."""
+    if local.version == 4:
+        return
+    with socket.socket(local.family, socket.SOCK_DGRAM) as probe:
+        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, local.index)
+        probe.connect(local.name(group, port))
+
+
+def _mreqn(group: str, local: Local) -> bytes:
+    """`struct ip_mreqn`; where the interface's index is not known, `struct ip_mreq`, which names it by its address."""
+    named = socket.inet_aton(group) + socket.inet_aton(local.host)
+    if not local.index:
+        return named if group != "0.0.0.0" else named[4:]
+    return named + struct.pack("@i", local.index)
+
+
+def _udp_socket(local: Local, plain: bool) -> socket.socket:
+    sock = socket.socket(local.family, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    if local.version == 6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    for forced, option in ((_SO_RCVBUFFORCE, socket.SO_RCVBUF), (_SO_SNDBUFFORCE, socket.SO_SNDBUF)):
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER_BYTES)
+        except OSError:
+            sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+    if not plain:
+        with suppress(OSError):
+            sock.setsockopt(SOL_UDP, UDP_GRO, 1)
+    return sock
+
+
+def supports(sock: socket.socket, option: int) -> bool:
+    """Whether the kernel knows this option of UDP."""
+    try:
+        sock.getsockopt(SOL_UDP, option)
+    except OSError:
+        return False
+    return True
+
+
+def _why(error: OSError, port: int) -> str:
+    advice = {
+        errno.EADDRINUSE: f"port {port} is taken; choose another, or 0 for any",
+        errno.EPERM: "not allowed; IPv6 needs Linux 5.7, or root",
+        errno.EACCES: "not allowed; choose a port above 1023",
+        errno.ENODEV: "the interface does no multicast; choose another, or first_pass='trees'",
+        errno.EADDRNOTAVAIL: "no interface here has this address, or not yet (tentative); see `ip address`",
+        errno.ENETUNREACH: "there is no route for IPv6 multicast over it; as root, for loopback, "
+        "`ip -6 route add local ff00::/8 dev lo table local`, or use IPv4",
+        errno.ENOBUFS: "too many groups joined; raise the sysctl net.ipv4.igmp_max_memberships",
+    }
+    return advice.get(error.errno or 0, f"{error.strerror or error}; try `gossamer doctor`")

@@ -1,0 +1,146 @@
+"""A subscription: what matches, in order, until the application takes it.
+
+Every item waits in one list that grows at the end; the application takes it whole (`batches`) or one by one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from typing import Literal, NamedTuple, Self
+
+from gossamer.core.messages import Horizon
+from gossamer.core.settings import SettingError
+from gossamer.wire.events import Event
+
+
+class Lost(NamedTuple):
+    """A gap that was given up, in its place in the stream."""
+
+    sender: int
+    first: int
+    last: int
+    reason: str
+
+
+Item = Event | Lost
+Losses = Literal["report", "skip"]
+Start = Literal["last", "beginning"] | Horizon | datetime
+
+
+class Subscription:
+    """An asynchronous iterator over the events that match; `batches()` gives them in lists, the fast road."""
+
+    def __init__(self, losses: Losses, taken: Callable[[int], None], close: "Callable[[Subscription], None]") -> None:
+        if losses not in ("report", "skip"):
+            raise SettingError(f"losses = {losses!r}: must be 'report' or 'skip'")
+        self.rewound: Horizon = {}
+        """Of senders whose past is still coming: the next number that is new here."""
+        self._reports = losses == "report"
+        self._taken = taken
+        self._close = close
+        self._items: list[Item] = []
+        self._position = 0
+        self._early: list[Item] | None = None  # what comes while nobody knows yet what was before
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def offer(self, events: list[Event]) -> int:
+        """Take these; how many there are."""
+        if self._early is not None:
+            self._early += events
+        else:
+            self._items += events
+            self._ready.set()
+        return len(events)
+
+    def offer_loss(self, lost: Lost) -> int:
+        """Take a loss, if it is wanted."""
+        if not self._reports:
+            return 0
+        (self._items if self._early is None else self._early).append(lost)
+        self._ready.set()
+        return 1
+
+    def wait_for_past(self) -> None:
+        """What comes now is held back until `past_known`."""
+        self._early = []
+
+    def past_known(self, positions: Horizon) -> int:
+        """The past begins at these numbers, and comes now; of these senders, what was held back comes again with it.
+
+        Returns how many items were held back in vain.
+        """
+        early, self._early = self._early or [], None
+        kept = [item for item in early if item.sender not in positions]
+        self.rewound = dict(positions)
+        self._items += kept
+        self._ready.set()
+        return len(early) - len(kept)
+
+    @property
+    def waits_for_past(self) -> bool:
+        """Whether nobody has said yet what was before."""
+        return self._early is not None
+
+    def close(self) -> None:
+        """Want no more; the iteration ends behind what is there."""
+        if not self._closed:
+            self._closed = True
+            self._close(self)
+            self._ready.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        while self._position >= len(self._items):
+            await self._fetch()
+        item = self._items[self._position]
+        self._position += 1
+        if self._position == len(self._items):
+            self._forget()
+        return item
+
+    async def batches(self) -> AsyncIterator[list[Item]]:
+        """All that is there, again and again; never an empty list."""
+        while (batch := await self.take()) is not None:
+            yield batch
+
+    async def take(self, timeout: float | None = None) -> list[Item] | None:
+        """All that is there; waits for something, TimeoutError after `timeout` seconds. None at the end."""
+        try:
+            while self._position >= len(self._items):
+                await (self._fetch() if timeout is None else asyncio.wait_for(self._fetch(), timeout))
+        except StopAsyncIteration:
+            return None
+        batch = self._items[self._position :] if self._position else self._items
+        self._forget()
+        return batch
+
+    async def _fetch(self) -> None:
+        if self._closed:
+            raise StopAsyncIteration
+        self._ready.clear()
+        await self._ready.wait()
+
+    def _forget(self) -> None:
+        """Everything is taken."""
+        count = len(self._items)
+        self._items = []
+        self._position = 0
+        self._taken(count)
+
+
+def parse_start(start: Start) -> tuple[int, Horizon] | None:
+    """Since when (nanoseconds of the epoch), and from which numbers; None for from now on."""
+    if start == "last":
+        return None
+    if start == "beginning":
+        return 0, {}
+    if isinstance(start, datetime):
+        if start.tzinfo is None:
+            raise SettingError(f"start = {start!r}: give it a time zone, as datetime.now(timezone.utc) has one")
+        return max(0, int(start.timestamp() * 1e9)), {}
+    if isinstance(start, dict) and all(isinstance(n, int) for pair in start.items() for n in pair):
+        return 0, dict(start)
+    raise SettingError(f"start = {start!r}: must be 'last', 'beginning', {{sender: seqno}} or a datetime with a zone")

@@ -1,0 +1,75 @@
+"""The numbers of a protocol that follow from the machine: how large a packet is, how many fit a socket's buffer.
+
+Everything that waits is bounded in bytes; the stack counts packets, so the bounds are worked out here, once.
+"""
+
+from typing import Any, NamedTuple
+
+from gossamer.core.protocol import ProtocolSettings
+from gossamer.live.transport import Address, Transport
+from gossamer.settings import Settings
+from gossamer.stack import preset
+
+BUFFER_BYTES = 64 << 20
+"""What a member keeps for others."""
+UNLOGGED_BYTES = 256 << 20
+"""What a sender keeps until a logger has it."""
+_WINDOW_MIN, _WINDOW_MAX = 8, 2048
+_PACKETS_PER_BUFFER = 16
+"""A socket's buffer should hold so many packets; where it is small, so are the packets."""
+_DATAGRAM_MIN = 1400
+
+
+class Tuning(NamedTuple):
+    """What a member runs with."""
+
+    protocol: ProtocolSettings
+    body_bytes: int
+    multicast: bool
+    contacts: tuple[Address, ...]
+
+
+def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, logs: bool) -> Tuning:
+    """From what the application wants and the machine offers."""
+    fitting = max(_DATAGRAM_MIN, transport.rcvbuf_bytes // _PACKETS_PER_BUFFER)
+    datagram = min(transport.datagram_bytes_max, fitting)
+    window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
+    trees = settings.first_pass == "trees" or (settings.first_pass == "auto" and bool(settings.contacts))
+    live: dict[str, Any] = {
+        "ordering": settings.order,
+        "dissemination": "trees" if trees else "multicast",
+        "found_after": 4,
+        "gossip_period": 0.05,
+        "loggers": 0,
+        "service_limit": 20_000,
+        "buffering": "size",
+        "buffer_packets": max(_WINDOW_MIN, BUFFER_BYTES // datagram),
+        "window": window,
+        "request_packets": window,
+        "queue_packets": 2 + max(settings.send_bytes, settings.event_bytes_max) // (datagram - overhead_bytes),
+        "send_buffer": 2 + max(UNLOGGED_BYTES, settings.event_bytes_max) // datagram,
+        "suspect_after": 5.0,
+    }
+    if logs:
+        live["retention_age"] = 7 * 86_400.0
+        live["log_timeout"] = 7 * 86_400.0
+    protocol = preset(settings.protocol, {**_meant_for(settings.protocol, live), **settings.tuning})
+    contacts = tuple(_address(contact) for contact in settings.contacts)
+    return Tuning(protocol, datagram - overhead_bytes, not trees, contacts)
+
+
+def _meant_for(protocol: str, live: dict[str, Any]) -> dict[str, Any]:
+    """A preset keeps the rungs that make it what it is."""
+    given = preset(protocol)
+    if given.buffering == "none":
+        live.pop("buffering")
+    if given.repair == "logger":
+        live["loggers"] = 1
+    if given.dissemination == "copies":
+        live.pop("dissemination")
+    return live
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)

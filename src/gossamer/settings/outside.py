@@ -1,0 +1,103 @@
+"""Settings from outside the program: the environment (`GOSSAMER_<FIELD>`) and the file `gossamer.toml`.
+
+The file is the one that `GOSSAMER_CONFIG` names, else the first `gossamer.toml` in the working directory or above it.
+Its keys are the fields, at the top or in a table `[gossamer]`. The environment goes before the file; an empty variable
+counts as not given, but an empty `GOSSAMER_CONFIG` means that no file is read.
+"""
+
+import json
+import os
+import tomllib
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gossamer.core.settings import SettingError, unknown_key
+
+PREFIX = "GOSSAMER_"
+CONFIG = PREFIX + "CONFIG"
+TUNING = PREFIX + "TUNING_"
+FILE = "gossamer.toml"
+
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+Given = dict[str, tuple[str, Any]]
+"""By field: how to call it in an error, and its value."""
+
+
+def given_outside(hints: Mapping[str, Any]) -> Given:
+    """Every field that the environment or the file gives; SettingError for a file with keys that are no fields."""
+    found = _from_file(hints)
+    for field, hint in hints.items():
+        variable = PREFIX + field.upper()
+        text = os.environ.get(variable, "")
+        if text and field != "tuning":
+            found[field] = (variable, from_text(variable, text, hint))
+    tuned = {
+        name.removeprefix(TUNING).lower(): _number_or_text(text)
+        for name, text in os.environ.items()
+        if name.startswith(TUNING) and text
+    }
+    if tuned:
+        source, before = found.get("tuning", (f"{TUNING}*", {}))
+        found["tuning"] = (source, {**before, **tuned} if isinstance(before, Mapping) else before)
+    return found
+
+
+def config_file() -> Path | None:
+    """The file that is read, or None."""
+    named = os.environ.get(CONFIG)
+    if named is not None:
+        return Path(named) if named else None
+    here = Path.cwd()
+    return next((place / FILE for place in (here, *here.parents) if (place / FILE).is_file()), None)
+
+
+def from_text(name: str, text: str, hint: Any) -> Any:
+    """A value of the type `hint` from the text of a variable; a list is separated by commas."""
+    text = text.strip()
+    if hint is bool:
+        if text.lower() not in _WORDS:
+            raise SettingError(f"{name} = {text!r}: must be true or false")
+        return _WORDS[text.lower()]
+    if hint is int:
+        try:
+            return int(text.replace("_", ""))
+        except ValueError:
+            raise SettingError(f"{name} = {text!r}: must be a whole number") from None
+    if typing.get_origin(hint) is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _from_file(hints: Mapping[str, Any]) -> Given:
+    path = config_file()
+    if path is None:
+        return {}
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingError(f"{path}: {error.strerror}; {CONFIG} names a file that can be read, or nothing") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path}: is not TOML: {error}") from None
+    inner = table.pop("gossamer", None)
+    if isinstance(inner, dict):
+        if table:
+            raise SettingError(f"{path}: {next(iter(table))} stands outside of [gossamer]: put it inside")
+        table = inner
+    elif inner is not None:
+        raise SettingError(f"{path}: gossamer = {inner!r}: must be a table")
+    for key in table:
+        if key not in hints:
+            raise SettingError(f"{path}: {unknown_key(key, key, hints)}")
+    return {key: (f"{path}: {key}", value) for key, value in table.items()}
+
+
+def _number_or_text(text: str) -> Any:
+    """What a protocol's setting may be: a number, true or false, a word."""
+    try:
+        value = json.loads(text.strip().lower())
+    except ValueError:
+        return text.strip()
+    return value if isinstance(value, bool | int | float) else text.strip()

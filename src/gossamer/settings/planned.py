@@ -1,0 +1,51 @@
+"""The planner with the sizes of our wire, behind `Settings.planned` and `gossamer plan`."""
+
+from typing import TYPE_CHECKING
+
+from gossamer.core.messages import Ack, Data, Gossip, Heartbeat, Heartbeats, Repair, Request
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.wire import size as wire_size
+
+if TYPE_CHECKING:
+    from gossamer.analysis.forecast import Sizes
+    from gossamer.analysis.planner import Plan
+
+SENDERS = 4
+"""How many members a plan takes to publish, unless it is told."""
+TYPICAL_SEQNO = 100_000
+
+
+def plan(*, members: int, size: int = 1024, senders: int | None = None, **demand: float) -> "Plan":
+    """The plan behind `Settings.planned` and `gossamer plan`: `analysis.planner` with the sizes of our wire."""
+    from gossamer.analysis.forecast import Demand
+    from gossamer.analysis.planner import check
+    from gossamer.analysis.planner import plan as make
+
+    senders = min(SENDERS, members - 1) if senders is None else senders
+    wanted = Demand(members=members, size=size, senders=senders, **demand)
+    check(wanted)
+    return make(wanted, wire_sizes(size))
+
+
+def wire_sizes(size: int, seqno: int = TYPICAL_SEQNO) -> "Sizes":
+    """How long messages are that carry packets of `size` bytes, or speak of sequence numbers about `seqno`."""
+    from gossamer.analysis.forecast import Sizes
+
+    packet = Packet(0, seqno, bytes(size))
+    one = {0: RangeSet([(seqno, seqno)])}
+    two = {0: RangeSet([(seqno, seqno), (seqno + 3, seqno + 3)])}
+    gossip = wire_size(Gossip({}, view=1))
+    return Sizes(
+        data=wire_size(Data(packet)),
+        repair=wire_size(Repair(packet, "peer")),
+        gossip=gossip,
+        signature=wire_size(Gossip({}, heartbeats=1, view=1)) - gossip,
+        gap=wire_size(Gossip(one, view=1)) - gossip,
+        next_gap=wire_size(Gossip(two, view=1)) - wire_size(Gossip(one, view=1)),
+        seen=wire_size(Gossip({}, {0: seqno}, view=1)) - gossip,
+        request=wire_size(Request(one)),
+        ack=wire_size(Ack(one)),
+        heartbeat=wire_size(Heartbeat(seqno)),
+        heartbeats=wire_size(Heartbeats({}, answer=True)),
+    )
