@@ -142,8 +142,10 @@ def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[Block]:
 
 
 def _intact(block: Block) -> Iterator[Entry]:
-    for number in range(block.first, block.last + 1):
-        yield from block.entries(number, number)[0]
+    for at in range(len(block.datagrams)):
+        one = slice(at, at + 1)
+        alone = Block(block.sender, block.first + at, block.times[one], block.checksums[one], block.datagrams[one])
+        yield from alone.entries()[0]
 
 
 def _metas(descriptor: int) -> list[_Meta]:
