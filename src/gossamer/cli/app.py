@@ -4,6 +4,7 @@ import typer
 
 from gossamer import __version__
 from gossamer.cli.check import check
+from gossamer.cli.experiment import app as experiment
 from gossamer.cli.plan import plan
 from gossamer.cli.simulate import simulate
 
@@ -18,6 +19,7 @@ app = typer.Typer(
 app.command()(simulate)
 app.command()(check)
 app.command()(plan)
+app.add_typer(experiment, name="experiment")
 
 
 @app.callback(invoke_without_command=True)
