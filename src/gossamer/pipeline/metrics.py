@@ -85,6 +85,12 @@ select run, sender, seqno, owed.t published_ns, owed, coalesce(delivered, 0) del
        case when delivered >= owed then (last_t - owed.t) / 1e9 end everywhere_s
 from owed left join came using (run, sender, seqno)""",
     ),
+    "reach": Metric(
+        "per packet and second of the run: how many members got it then",
+        f"""{_with(_DELIVERED)}
+select run, sender, seqno, cast(floor(t / 1e9) as int) second, count(*) reached
+from delivered group by run, sender, seqno, second""",
+    ),
     "load": Metric(
         "per run and member: repairs that it sent",
         "select run, member, count(*) repairs, sum(bytes) bytes from {trace} where kind = 'repair' group by all",

@@ -9,6 +9,7 @@ report.html          the report
 import json
 import os
 import platform
+import shutil
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from gossamer import __version__
 from gossamer.pipeline.experiments.files import Collection, load
+from gossamer.pipeline.experiments.grid import fingerprint
 from gossamer.pipeline.session import PipelineError
 
 
@@ -37,8 +39,9 @@ class Directory:
     def create(cls, path: Path, collection: Collection, arguments: Mapping[str, Any]) -> "Directory":
         """The directory for this experiment, new or to be continued; PipelineError if another one is in it."""
         directory = cls(path)
+        fingerprints = {experiment.name: fingerprint(experiment) for experiment in collection.experiments}
         if path.exists() and any(path.iterdir()):
-            directory._check_same(collection)
+            directory._check_same(fingerprints)
         for part in (directory.results, directory.traces, directory.metrics, directory.figures, path / "experiment"):
             part.mkdir(parents=True, exist_ok=True)
         for name, text in collection.sources.items():
@@ -46,7 +49,7 @@ class Directory:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8")
         entry = next(iter(collection.sources))
-        facts = {"experiment": collection.name, "file": entry, **arguments, **versions()}
+        facts = {"experiment": collection.name, "file": entry, "fingerprints": fingerprints, **arguments, **versions()}
         _write(path / "versions.json", json.dumps(facts, indent=2))
         return directory
 
@@ -81,17 +84,23 @@ class Directory:
         pq.write_table(table, partial, compression="zstd")
         partial.rename(self.results / f"part-{len(self.parts()):05d}.parquet")
 
-    def _check_same(self, collection: Collection) -> None:
-        kept = {
-            str(file.relative_to(self.path / "experiment")): file.read_text("utf-8")
-            for file in (self.path / "experiment").rglob("*.toml")
-        }
-        if not kept:
+    def forget_metrics(self, experiment: str) -> None:
+        """Remove the metrics of an experiment, because it has new runs."""
+        for table in self.metrics.glob(f"{experiment}-*.parquet"):
+            shutil.rmtree(table)
+
+    def _check_same(self, fingerprints: Mapping[str, str]) -> None:
+        """Texts, plots and claims may change; what decides the runs may not."""
+        if not (self.path / "versions.json").exists():
             raise PipelineError(f"--out {self.path}: is not empty and holds no experiment; give another directory")
-        if kept != dict(collection.sources):
-            held = self.facts()["experiment"]
-            what = "an earlier version of it" if held == collection.name else f"another experiment ({held})"
-            raise PipelineError(f"--out {self.path}: holds {what}; give another directory, or remove this one")
+        held = self.facts()["fingerprints"]
+        changed = [name for name in fingerprints if held.get(name, fingerprints[name]) != fingerprints[name]]
+        if changed:
+            raise PipelineError(f"--out {self.path}: holds {changed[0]} with other settings; give another directory")
+        if not set(held) & set(fingerprints):
+            raise PipelineError(
+                f"--out {self.path}: holds another experiment ({', '.join(held)}); give another directory"
+            )
 
 
 def versions() -> dict[str, str]:

@@ -71,19 +71,18 @@ def _pyplot(salt: str) -> Any:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    pyplot.rcParams.update(
-        {
-            "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
-            "svg.hashsalt": salt,
-            "font.family": "sans-serif",
-            "font.size": 10,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
-            "axes.labelcolor": INK,
-            "axes.edgecolor": INK,
-        }
-    )
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
+        "svg.hashsalt": salt,
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+        "axes.labelcolor": INK,
+        "axes.edgecolor": INK,
+    }
+    pyplot.rcParams.update(style)
     return pyplot
 
 

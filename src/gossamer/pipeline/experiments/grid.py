@@ -5,6 +5,7 @@ not name them one by one.
 """
 
 import copy
+import hashlib
 import itertools
 import json
 import re
@@ -145,6 +146,13 @@ def cost(scenario: Scenario, traced: bool) -> float:
     gossips = scenario.duration * scenario.topology.members / scenario.protocol.gossip_period
     seconds = deliveries * SECONDS_PER_DELIVERY + gossips * SECONDS_PER_GOSSIP
     return 0.02 + seconds * (TRACED_FACTOR if traced else 1.0)
+
+
+def fingerprint(experiment: Experiment) -> str:
+    """What decides the runs of an experiment, in short: equal fingerprints, equal runs, but for their number."""
+    variants = [(variant.name, variant.set) for variant in experiment.variant]
+    decides = [experiment.scenario, experiment.grid, variants, experiment.names, experiment.draw, experiment.traces]
+    return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def dumps(point: Mapping[str, Any]) -> dict[str, str]:

@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("attempts", pa.int64()),
         ("run_seconds", pa.float64()),
+        ("cpu_seconds", pa.float64()),
         ("name", pa.string()),
         ("protocol", pa.string()),
         ("members", pa.int64()),
@@ -75,6 +76,7 @@ def row(run: Run, outcome: Mapping[str, Any], attempts: int) -> dict[str, Any]:
         "reason": outcome.get("reason", ""),
         "attempts": attempts,
         "run_seconds": outcome["seconds"],
+        "cpu_seconds": outcome.get("cpu_seconds"),
     }
 
 

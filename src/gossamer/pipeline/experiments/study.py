@@ -63,6 +63,9 @@ def conduct(
     for experiment in collection.experiments:
         tables.check_queries(spark, experiment)
     planned = plan(collection, seeds)
+    finished = directory.finished()
+    for name in {run.experiment for run in planned if run.run not in finished}:
+        directory.forget_metrics(name)
     run_all(spark, planned, directory, report)
     verdicts = []
     for experiment in collection.experiments:

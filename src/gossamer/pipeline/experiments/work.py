@@ -11,7 +11,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import pyarrow as pa
@@ -78,7 +78,8 @@ def _child(run: Run, traces: Path, answer: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _limit_memory(run.memory_limit)
     try:
-        answer.send({"status": rows.FINE, "result": _simulate(run, traces)})
+        result = _simulate(run, traces)
+        answer.send({"status": rows.FINE, "result": result, "cpu_seconds": process_time()})
     except MemoryError:
         answer.send({"status": rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"})
     except Exception as error:  # whatever a run raises is its reason, never the campaign's end
