@@ -128,7 +128,7 @@ def audit(
         if out is not None:
             audited.write.mode("overwrite").parquet(str(out))
         found = summary(audited)
-    _report(found, as_json, lambda: _show_audit(found))
+    _report(found, as_json, lambda: show_audit(found))
     return 1 if any(member["missing"] for member in found["members"]) else 0
 
 
@@ -188,7 +188,8 @@ def _show_latency(rows: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def _show_audit(found: dict[str, Any]) -> None:
+def show_audit(found: dict[str, Any]) -> None:
+    """Every member and what it got by which rung, and what it did not get."""
     console = Console()
     columns = ("packets", "events", "first_pass", "peer", "logger", "missing", "excused")
     table = Table("member", title="events of the log at every member, by rung", title_justify="left")
