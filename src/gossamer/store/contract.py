@@ -16,15 +16,15 @@ class StoreError(Exception):
     """The store cannot do this: the message says why, and what to do."""
 
 
-class StoreFull(StoreError):  # noqa: N818 - what is the matter, not that something is
+class StoreFull(StoreError):
     """No room for more: nothing of this call was stored, everything before it is safe."""
 
 
-class StoreDamaged(StoreError):  # noqa: N818
+class StoreDamaged(StoreError):
     """The store as a whole cannot be trusted: its file is cut short, or its tables are damaged."""
 
 
-class Damaged(StoreError):  # noqa: N818
+class Damaged(StoreError):
     """An entry whose checksum does not match: it is never handed out."""
 
     def __init__(self, sender: int, seqno: int) -> None:
