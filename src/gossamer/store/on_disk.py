@@ -119,19 +119,16 @@ class LmdbStore:
         return count
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
-        """See `LogStore`. If the table of its block is damaged, all packets of the block go."""
+        """See `LogStore`."""
 
-        def work(transaction: Writing) -> RangeSet:
-            ours = self._held.get(sender, RangeSet())
-            gone = block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, ours)
-            held = transaction.cursor(self._db("held"))
-            for first, last in gone.ranges():
-                range_table.discard(held, sender, first, last)
-            return gone
+        def work(transaction: Writing) -> None:
+            held = self._held.get(sender, RangeSet())
+            block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, held)
+            range_table.discard(transaction.cursor(self._db("held")), sender, seqno, seqno)
 
-        gone = self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
+        self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
         with self._tables:
-            self._held.setdefault(sender, RangeSet()).subtract(gone)
+            self._held.setdefault(sender, RangeSet()).discard(seqno)
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""
