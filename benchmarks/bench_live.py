@@ -140,9 +140,10 @@ def shown(result: Measured | Failed) -> str:
     """One round in a few words."""
     if isinstance(result, Failed):
         return f"FAILED: {result}"
+    cpu = f"cpu/event: publisher {result.publisher_cpu_us:.2f} us, subscriber {result.subscriber_cpu_us:.2f} us"
     if result.p50_us:
-        return f"p50 {result.p50_us:,.0f} us, p99 {result.p99_us:,.0f} us, max {result.max_us:,.0f} us"
-    return f"{result.rate:,.0f} events/s ({result.events:,} in {result.seconds:.1f} s)"
+        return f"p50 {result.p50_us:,.0f} us, p99 {result.p99_us:,.0f} us, max {result.max_us:,.0f} us; {cpu}"
+    return f"{result.rate:,.0f} events/s ({result.events:,} in {result.seconds:.1f} s); {cpu}"
 
 
 def table(section: Section, systems: list[System]) -> list[str]:
