@@ -6,7 +6,8 @@ clock, at the worse of the subscribers. Rounds of all systems are interleaved an
 against the best peer of the same run. A system that lost or swapped an event, or did not finish, gets no number.
 
 `--namespace` puts publisher and subscribers into two network namespaces with a link of MTU 1500 between them, on which
-the kernel drops packets at random, in both directions and for all systems alike (root, `ip` and `nft` needed).
+the kernel drops packets at random, in both directions and for all systems alike (root, `ip` and `nft` needed). Senders
+may use GSO and TSO there; receivers get single packets, as GRO would have to come before the loss.
 
 What the numbers do not show: a network with a delay of its own; senders on several machines; anything while other
 programs run (look at the load in the first line); memory (pyzmq queues without a bound here, Zenoh, NATS and Gossamer
@@ -140,9 +141,10 @@ def shown(result: Measured | Failed) -> str:
     """One round in a few words."""
     if isinstance(result, Failed):
         return f"FAILED: {result}"
+    cpu = f"cpu/event: publisher {result.publisher_cpu_us:.2f} us, subscriber {result.subscriber_cpu_us:.2f} us"
     if result.p50_us:
-        return f"p50 {result.p50_us:,.0f} us, p99 {result.p99_us:,.0f} us, max {result.max_us:,.0f} us"
-    return f"{result.rate:,.0f} events/s ({result.events:,} in {result.seconds:.1f} s)"
+        return f"p50 {result.p50_us:,.0f} us, p99 {result.p99_us:,.0f} us, max {result.max_us:,.0f} us; {cpu}"
+    return f"{result.rate:,.0f} events/s ({result.events:,} in {result.seconds:.1f} s); {cpu}"
 
 
 def table(section: Section, systems: list[System]) -> list[str]:

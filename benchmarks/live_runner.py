@@ -39,7 +39,7 @@ write_deadline: "60s"
 """
 
 
-class Failed(Exception):  # noqa: N818 (a result, where a number should be)
+class Failed(Exception):
     """No number for this one, and why."""
 
 
@@ -72,6 +72,10 @@ class Measured:
 
     events: int
     seconds: float
+    publisher_cpu_us: float
+    """Per event; of the publisher's process only, and without a server's. Less shaken by other programs than a rate."""
+    subscriber_cpu_us: float
+    """The same, of the subscriber that worked most."""
     p50_us: float = 0.0
     p99_us: float = 0.0
     max_us: float = 0.0
@@ -148,12 +152,13 @@ class Crew:
             if report["wrong"] or report["skipped"]:
                 raise Failed(f"{worker.name}: {report['skipped']} events missing, {report['wrong']} out of order")
         seconds = (max(report["finished"] for report in heard) - sent["started"]) / 1e9
+        cpu_us = [cpu / 1e3 / count for cpu in (sent["cpu"], max(report["cpu"] for report in heard))]
         if not rate:
-            return Measured(count, seconds)
+            return Measured(count, seconds, *cpu_us)
         publishing = (sent["ended"] - sent["started"]) / 1e9
         if count / publishing < 0.95 * rate:
             raise Failed(f"the publisher reached only {count / publishing:,.0f} of {rate:,.0f} events/s")
-        return Measured(count, seconds, *(max(r[k] for r in heard) for k in ("p50_us", "p99_us", "max_us")))
+        return Measured(count, seconds, *cpu_us, *(max(r[k] for r in heard) for k in ("p50_us", "p99_us", "max_us")))
 
 
 @asynccontextmanager
@@ -228,13 +233,14 @@ async def measure(system: System, cell: Cell) -> Measured:
             if cell.rate:
                 await timed(members, max(100, int(cell.rate * 0.3)), cell.rate)
                 return await timed(members, int(cell.rate * cell.seconds), cell.rate)
-            count, most = PILOT_EVENTS, min(ROUND_EVENTS_MAX, ROUND_BYTES_MAX // cell.size)
+            most = min(ROUND_EVENTS_MAX, ROUND_BYTES_MAX // cell.size)
+            measured = await timed(members, PILOT_EVENTS, 0.0)  # never counts: everything is cold
             while True:
+                growth = min(GROWTH_MAX, cell.seconds / measured.seconds)
+                count = max(PILOT_EVENTS, min(most, int(measured.events * growth)))
                 measured = await timed(members, count, 0.0)
                 if measured.seconds > 0.5 * cell.seconds or count >= most:
                     return measured
-                growth = min(GROWTH_MAX, cell.seconds / measured.seconds)
-                count = min(most, int(count * max(growth, 1.5)))
     except TimeoutError:
         raise Failed(f"not started after {START_TIMEOUT_S:.0f} s") from None
 

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 from dataclasses import asdict, dataclass
-from time import monotonic_ns
+from time import monotonic_ns, process_time_ns
 from typing import Any
 
 import numpy as np
@@ -186,14 +186,15 @@ async def publish(publisher: Any, plan: Plan) -> None:
             await publisher.send_many([WARM + bytes(plan.size - 8)])
             continue
         chunks = make_payloads(order["first"], order["count"], plan.size)
-        started = monotonic_ns()
+        started, cpu = monotonic_ns(), process_time_ns()
         if order["kind"] == "paced":
             await _publish_paced(publisher, [payload for chunk in chunks for payload in chunk], order["rate"])
         else:
             for chunk in chunks:
                 await publisher.send_many(chunk)
+        ended = monotonic_ns()
         await publisher.sent()
-        say(started=started, ended=monotonic_ns())
+        say(started=started, ended=ended, cpu=process_time_ns() - cpu)
 
 
 async def _publish_paced(publisher: Any, payloads: list[bytes], rate: float) -> None:
@@ -219,12 +220,14 @@ async def subscribe(subscriber: Any, plan: Plan) -> None:
     say(heard=True)
     while (order := await next_order()) is not None:
         tally.begin(order["first"], order["count"])
+        cpu = process_time_ns()
         while (missing := tally.missing) > 0:
             if plan.paced:
                 tally.keep(*_stamped(await subscriber.receive(1)))
             else:
                 tally.take(await subscriber.receive(min(CHUNK, missing)))
-        say(**tally.report())
+        cpu = process_time_ns() - cpu
+        say(**tally.report(), cpu=cpu)
 
 
 def _stamped(payloads: list[bytes]) -> tuple[list[bytes], int]:

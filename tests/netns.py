@@ -33,7 +33,7 @@ CHILD_LIMIT_S = 100
 _numbers = count()
 
 
-class Unavailable(RuntimeError):  # noqa: N818 (what it says is a state, not a fault)
+class Unavailable(RuntimeError):
     """Namespaces cannot be made here: the message says why."""
 
 
