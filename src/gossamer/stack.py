@@ -125,12 +125,13 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        "_add",
         "_alarms",
+        "_arrivals",
         "_checked_out",
         "_fullness",
         "_holders",
         "_holds_back",
+        "_keeps",
         "_messages",
         "_observed",
         "_on",
@@ -192,7 +193,8 @@ class Stack:
         self.service = Service(settings.service_limit, settings.service_queue, self.timers)
         self._worth = worth
         self._observed = observed  # whether somebody wants to see the buffer change
-        self._add = self.buffer.add if settings.buffering != "none" and not observed else None
+        self._arrivals = None if observed else self.buffer.arrivals
+        self._keeps = settings.buffering != "none" and self._arrivals is None
         self._checked_out = 0
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
@@ -220,13 +222,15 @@ class Stack:
             if stream is not None and stream.next == happened.first and happened.sender != self.me:
                 # The short path: the run follows on from what came before.
                 stream.next = happened.last + 1
-                if self._add is not None:
-                    self._add(now, happened.run)
-                elif self._observed:
+                arrivals = self._arrivals
+                if arrivals is not None:
+                    arrivals.append(now)
+                    arrivals.append(happened.run)
+                elif self._keeps:
                     self._keep(now, happened.run, out)
                 for hook in self._on_accepted:
                     hook(now, happened.source, happened.run, happened.phase, out)
-                if self._holds_back and stream.missing:
+                if self._holds_back and stream.missing.firsts:
                     self._order.hold(happened)
                     return out
                 return happened.delivered + out if out else happened.delivered

@@ -1,86 +1,89 @@
 """A buffer by age: every packet is kept for a number of rounds (000 §4.1 GCLIMIT, 004 §4).
 
-Packets go into the bucket of the round in which they came; a round's end closes the bucket and throws the oldest
-one away. So a packet costs one append, and everything else is paid once a round.
+What comes is only noted down; the end of a round makes a bucket of it and throws the oldest bucket away. So a packet
+costs an append, and everything else is paid once a round.
 """
 
 from collections import deque
+from typing import Final
 
 from gossamer.buffering.occupancy import Occupancy
+from gossamer.core.ladder import Arrivals
 from gossamer.core.messages import PerSender
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 
-_NOTHING: PerSender = {}
+_NOTHING: Final[PerSender] = {}
 
 
 class _Bucket:
-    """The runs of one round. Its numbers are worked out when it is closed, its index when somebody asks."""
+    """The runs of one round. `parts` are their numbers, as (sender, first, last); the index is made when needed."""
 
-    __slots__ = ("_index", "count", "numbers", "runs", "time_sum")
+    __slots__ = ("_index", "_runs", "count", "parts", "time_sum")
 
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-        self.count = 0
-        self.time_sum = 0.0
-        self.numbers: PerSender = {}
+    def __init__(self, arrivals: Arrivals) -> None:
+        times, self._runs = arrivals[::2], arrivals[1::2]
         self._index: dict[tuple[int, int], Packet] | None = None
-
-    def close(self) -> PerSender:
-        """Nothing more comes: the numbers. Runs that follow on from each other, the usual case, are one range."""
-        sender = first = last = -1
-        for run in self.runs:
-            head = run[0]
-            if head.seqno != last + 1 or head.sender != sender:
-                if last >= 0:
-                    self._add(sender, first, last)
-                sender, first = head.sender, head.seqno
-            last = run[-1].seqno
-        if last >= 0:
-            self._add(sender, first, last)
-        return self.numbers
-
-    def _add(self, sender: int, first: int, last: int) -> None:
-        if sender in self.numbers:
-            self.numbers[sender].add(first, last)
+        self.parts = _parts(self._runs)
+        self.count = sum([last - first + 1 for _, first, last in self.parts])
+        if self.count == len(times):  # the usual case: a packet at a time
+            self.time_sum = sum(times, 0.0)
         else:
-            self.numbers[sender] = RangeSet(((first, last),))
-
-    def search(self, sender: int, seqno: int) -> Packet | None:
-        """Look through what came so far: little, and still growing."""
-        for run in self.runs:
-            if run[0].sender == sender and run[0].seqno <= seqno <= run[-1].seqno:
-                return run[seqno - run[0].seqno]
-        return None
+            self.time_sum = sum([len(run) * at for run, at in zip(self._runs, times, strict=True)], 0.0)
 
     def get(self, sender: int, seqno: int) -> Packet | None:
-        if sender not in self.numbers or seqno not in self.numbers[sender]:
-            return None
-        if self._index is None:
-            self._index = {(p.sender, p.seqno): p for run in self.runs for p in run}
-        return self._index.get((sender, seqno))
+        for of, first, last in self.parts:
+            if of == sender and first <= seqno <= last:
+                if self._index is None:
+                    self._index = {(p.sender, p.seqno): p for run in self._runs for p in run}
+                return self._index[sender, seqno]
+        return None
+
+    def numbers(self) -> PerSender:
+        table: PerSender = {}
+        for sender, first, last in self.parts:
+            if sender in table:
+                table[sender].add(first, last)
+            else:
+                table[sender] = RangeSet(((first, last),))
+        return table
+
+
+def _parts(runs: list[Run]) -> list[tuple[int, int, int]]:
+    """The numbers of some runs; what follows on from each other, the usual case, is one part."""
+    parts = []
+    sender = first = last = -1
+    for run in runs:
+        head = run[0]
+        if head.seqno != last + 1 or head.sender != sender:
+            if last >= 0:
+                parts.append((sender, first, last))
+            sender, first = head.sender, head.seqno
+        last = run[-1].seqno
+    if last >= 0:
+        parts.append((sender, first, last))
+    return parts
 
 
 class ByAge:
     """Keeps everything for `rounds` rounds."""
 
+    __slots__ = ("_closed", "_held", "_occupancy", "_rounds", "arrivals")
+
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
-        self._open = _Bucket()
         self._closed: deque[_Bucket] = deque()
         self._held: PerSender = {}
         self._occupancy = Occupancy()
+        self.arrivals: Arrivals = []
+        """What came in this round. Nobody needs to call `add` who appends here."""
 
     def __len__(self) -> int:
-        return self._occupancy.count + self._open.count
+        return self._occupancy.count + sum(map(len, self.arrivals[1::2]))
 
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; nothing has to go for them."""
-        bucket = self._open
-        count = len(run)
-        bucket.runs.append(run)
-        bucket.count += count
-        bucket.time_sum += count * now
+        self.arrivals += (now, run)
         return _NOTHING
 
     def get(self, sender: int, seqno: int) -> Packet | None:
@@ -89,20 +92,25 @@ class ByAge:
             found = bucket.get(sender, seqno)
             if found is not None:
                 return found
-        return self._open.search(sender, seqno)
+        for run in self.arrivals[1::2]:  # little, and still growing
+            if run[0].sender == sender and run[0].seqno <= seqno <= run[-1].seqno:
+                packet: Packet = run[seqno - run[0].seqno]
+                return packet
+        return None
 
     def occupancy(self, now: float) -> tuple[int, float]:
         """The most packets that were kept, and the mean until `now`."""
-        return self._occupancy.so_far(now, self._open.count, self._open.time_sum)
+        entering = _Bucket(self.arrivals)
+        return self._occupancy.so_far(now, entering.count, entering.time_sum)
 
     def held(self) -> PerSender:
-        """What is kept since the last round's end or before."""
+        """What is kept since the last round's end or before. Neither the table nor its sets change ever after."""
         return self._held
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""
         kept = numbers.intersection(self._held[sender]) if sender in self._held else RangeSet()
-        for run in self._open.runs:
+        for run in self.arrivals[1::2]:
             if run[0].sender == sender:
                 for first, last in numbers.within(run[0].seqno, run[-1].seqno):
                     kept.add(first, last)
@@ -110,21 +118,30 @@ class ByAge:
 
     def round_over(self, now: float) -> PerSender:
         """One round older: what is collected now."""
-        closing, self._open = self._open, _Bucket()
+        closing = _Bucket(self.arrivals) if self.arrivals else _EMPTY
+        self.arrivals.clear()
         self._closed.append(closing)
         self._occupancy.entered(closing.count, closing.time_sum)
-        held = self._held
-        for sender, numbers in closing.close().items():
-            if sender in held:
-                held[sender].update(numbers)
-            else:
-                held[sender] = numbers.copy()
-        if len(self._closed) <= self._rounds:
-            return {}
-        gone = self._closed.popleft()
-        self._occupancy.left(now, gone.count)
-        for sender, numbers in gone.numbers.items():
-            held[sender].subtract(numbers)
-            if not held[sender]:
-                del held[sender]
-        return gone.numbers
+        going = self._closed.popleft() if len(self._closed) > self._rounds else _EMPTY
+        self._occupancy.left(now, going.count)
+        if closing.parts or going.parts:
+            self._held = _changed(self._held, closing, going)
+        return going.numbers() if going.parts else _NOTHING
+
+
+_EMPTY: Final = _Bucket([])
+
+
+def _changed(held: PerSender, closing: _Bucket, going: _Bucket) -> PerSender:
+    """What is held now. A new table with new sets where they differ: digests on their way still show the old ones."""
+    changed = held.copy()
+    for sender in {part[0]: None for part in closing.parts + going.parts}:
+        changed[sender] = held[sender].copy() if sender in held else RangeSet()
+    for sender, first, last in closing.parts:
+        changed[sender].add(first, last)
+    for sender, first, last in going.parts:
+        changed[sender].discard(first, last)
+    for sender, _, _ in going.parts:
+        if sender in changed and not changed[sender]:
+            del changed[sender]
+    return changed

@@ -11,6 +11,8 @@ from gossamer.core.ranges import RangeSet
 class BySize:
     """Keeps the last `packets` packets."""
 
+    arrivals = None  # what comes may push something out, at once
+
     def __init__(self, packets: int) -> None:
         self._room = packets
         self._order: deque[Packet] = deque()
@@ -45,7 +47,7 @@ class BySize:
 
     def held(self) -> PerSender:
         """What is kept."""
-        return self._held
+        return {sender: numbers.copy() for sender, numbers in self._held.items()}
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""

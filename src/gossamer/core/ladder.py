@@ -25,6 +25,8 @@ from gossamer.core.timers import Timers
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 TimerHandler = Callable[[float, Effects], None]
+Arrivals = list[Any]
+"""A time, the run that came then, the next time, its run, ...: flat, because every packet of every member passes here."""
 
 
 class Automaton(Protocol):
@@ -40,6 +42,9 @@ class Automaton(Protocol):
 class Buffer(Protocol):
     """What a member keeps for others (see `gossamer.buffering`)."""
 
+    arrivals: Arrivals | None
+    """Where whoever is in a hurry leaves (time, run) instead of calling `add`; None if that needs to be called."""
+
     def __len__(self) -> int: ...
 
     def add(self, now: float, run: Run) -> PerSender:
@@ -52,7 +57,7 @@ class Buffer(Protocol):
         """The most packets that were kept, and the mean until `now`."""
 
     def held(self) -> PerSender:
-        """What is kept since the last round's end or before."""
+        """What is kept since the last round's end or before: a table for good, which later changes do not touch."""
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""

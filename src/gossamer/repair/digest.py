@@ -114,7 +114,7 @@ class DigestGossip(Rung):
 
     def _send_digest(self, out: Effects) -> None:
         held = self.ladder.buffer.held()
-        digest = Digest(self._round, {s: n.copy() for s, n in held.items()}, self._idle(held))
+        digest = Digest(self._round, held, self._idle(held))
         if not digest.buffered and not digest.idle:
             return
         for _ in range(self.ladder.settings.fanout):
@@ -145,7 +145,9 @@ class DigestGossip(Rung):
         lacks = False
         for sender, numbers in digest.buffered.items():
             stream = streams.get(sender)
-            if not numbers or (stream is not None and numbers.last < stream.next and not stream.missing):
+            if not numbers.lasts or (
+                stream is not None and numbers.lasts[-1] < stream.next and not stream.missing.firsts
+            ):
                 continue  # the usual case: nothing new
             self.ladder.learn(now, source, sender, numbers.last, out)
             lacks = True
