@@ -221,7 +221,7 @@ class Stack:
             stream = self.streams.get(happened.sender)
             if stream is not None and stream.next == happened.first and happened.sender != self.me:
                 # The short path: the run follows on from what came before.
-                stream.next = happened.last + 1
+                stream.next = happened.following
                 arrivals = self._arrivals
                 if arrivals is not None:
                     arrivals.append(now)

@@ -25,11 +25,12 @@ class _Bucket:
         times, self._runs = arrivals[::2], arrivals[1::2]
         self._index: dict[tuple[int, int], Packet] | None = None
         self.parts = _parts(self._runs)
-        self.count = sum([last - first + 1 for _, first, last in self.parts])
-        if self.count == len(times):  # the usual case: a packet at a time
-            self.time_sum = sum(times, 0.0)
-        else:
-            self.time_sum = sum([len(run) * at for run, at in zip(self._runs, times, strict=True)], 0.0)
+        self.count = 0
+        for _, first, last in self.parts:
+            self.count += last - first + 1
+        if self.count != len(times):  # not one packet at a time, as usual
+            times = [len(run) * at for run, at in zip(self._runs, times, strict=True)]
+        self.time_sum = sum(times, 0.0)
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         for of, first, last in self.parts:
@@ -45,7 +46,7 @@ class _Bucket:
             if sender in table:
                 table[sender].add(first, last)
             else:
-                table[sender] = RangeSet(((first, last),))
+                table[sender] = RangeSet.span(first, last)
         return table
 
 
@@ -135,13 +136,21 @@ _EMPTY: Final = _Bucket([])
 def _changed(held: PerSender, closing: _Bucket, going: _Bucket) -> PerSender:
     """What is held now. A new table with new sets where they differ: digests on their way still show the old ones."""
     changed = held.copy()
-    for sender in {part[0]: None for part in closing.parts + going.parts}:
-        changed[sender] = held[sender].copy() if sender in held else RangeSet()
     for sender, first, last in closing.parts:
-        changed[sender].add(first, last)
+        numbers = changed.get(sender)
+        if numbers is None:
+            changed[sender] = RangeSet.span(first, last)
+            continue
+        if numbers is held.get(sender):
+            numbers = changed[sender] = numbers.copy()
+        numbers.add(first, last)
     for sender, first, last in going.parts:
-        changed[sender].discard(first, last)
-    for sender, _, _ in going.parts:
-        if sender in changed and not changed[sender]:
+        numbers = changed.get(sender)
+        if numbers is None:
+            continue
+        if numbers is held.get(sender):
+            numbers = changed[sender] = numbers.copy()
+        numbers.discard(first, last)
+        if not numbers.firsts:
             del changed[sender]
     return changed

@@ -28,6 +28,13 @@ class RangeSet:
         for first, last in ranges:
             self.add(first, last)
 
+    @classmethod
+    def span(cls, first: int, last: int) -> "RangeSet":
+        """One range: what most sets are."""
+        made = cls.__new__(cls)
+        made.firsts, made.lasts = [first], [last]
+        return made
+
     def add(self, first: int, last: int | None = None) -> None:
         """Put `first..last` (or `first` alone) in, joining what it touches."""
         last = first if last is None else last
@@ -155,7 +162,7 @@ class RangeSet:
     def copy(self) -> "RangeSet":
         """An equal set of its own."""
         twin = RangeSet.__new__(RangeSet)
-        twin.firsts, twin.lasts = self.firsts.copy(), self.lasts.copy()
+        twin.firsts, twin.lasts = self.firsts[:], self.lasts[:]
         return twin
 
     def encode(self, out: bytearray) -> None:
@@ -171,9 +178,10 @@ class RangeSet:
         """How many bytes `encode` appends."""
         total = varint.size(len(self.firsts))
         behind = 0
-        for first, last in zip(self.firsts, self.lasts, strict=True):  # varint.size, written out
-            total += ((first - behind).bit_length() + 6) // 7 or 1
-            total += ((last - first).bit_length() + 6) // 7 or 1
+        for first, last in zip(self.firsts, self.lasts, strict=True):
+            distance, length = first - behind, last - first
+            total += 1 if distance < 0x80 else varint.size(distance)
+            total += 1 if length < 0x80 else varint.size(length)
             behind = last + 2
         return total
 

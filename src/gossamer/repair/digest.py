@@ -98,7 +98,7 @@ class DigestGossip(Rung):
     def _settle(self, collected: PerSender, out: Effects) -> None:
         """004 §3: what was gossiped about for long enough is stable, and the application is told."""
         for sender, numbers in collected.items():
-            for first, last in numbers.ranges():
+            for first, last in zip(numbers.firsts, numbers.lasts, strict=True):
                 out.append(MarkStable(sender, first, last))
         if self._askers:
             gone = [key for key in self._askers if key[1] in collected.get(key[0], ())]

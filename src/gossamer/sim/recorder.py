@@ -46,7 +46,9 @@ class Recorder:
         if isinstance(message, Repair):
             self.repairs[member] = self.repairs.get(member, 0) + 1
         elif not isinstance(message, Data):
-            counts = self.overhead.setdefault(message.kind, [0, 0])
+            counts = self.overhead.get(message.kind)
+            if counts is None:
+                counts = self.overhead[message.kind] = [0, 0]
             counts[0] += 1
             counts[1] += size
         if self._sink is not None:

@@ -50,6 +50,9 @@ INBOX_PACKETS = 1000
 """What a sleeping member's operating system keeps for it; more is dropped, as by a full socket buffer."""
 
 
+_WOKE = Woke()  # one for all: it says nothing
+
+
 def _nobody(now: float, happened: Input) -> list[Effect]:
     """The step of a member that has not begun."""
     return []
@@ -222,39 +225,46 @@ class World:
     def _wake(self, member: int) -> None:
         if self._wake_at[member] > self.now or self.states[member] not in (UP, OFFLINE):
             return
-        stack = self.stacks[member]
-        assert stack is not None
-        self._wake_at[member] = inf
-        if stack.next_deadline() <= self.now:
-            self.step(member, Woke())
+        deadline = self.stacks[member].next_deadline()  # type: ignore[union-attr]
+        if deadline <= self.now:
+            self._wake_at[member] = inf
+            self._carry_out(member, self._steps[member](self.now, _WOKE))
         else:
-            self._wake_at[member] = stack.next_deadline()
-            self.at(self._wake_at[member], self._wake, member)
+            self._wake_at[member] = deadline
+            self.at(deadline, self._wake, member)
 
     def _arrived(self, argument: Any) -> None:
-        """A message reaches `members`, all at this moment.
-
-        Most of them do nothing but deliver it, and say so with the one list of effects that the input
-        brought along: those are settled together, the others one by one.
-        """
+        """A message reaches `members`, all at this moment."""
         members, source, message, happened = argument
-        awake = self._awake(members, source, message, happened) if self.disturbed else members
+        if self.disturbed:
+            members = self._awake(members, source, message, happened)
         if self.recorder.tracing:
-            self.recorder.received(self.now, awake, source, message)
-        now, steps = self.now, self._steps
-        usual = happened.delivered if type(happened) is Received else None
+            self.recorder.received(self.now, members, source, message)
+        if type(happened) is Received:
+            self._received(members, happened)
+        else:
+            for member in members:
+                self._carry_out(member, self._steps[member](self.now, happened))
+
+    def _received(self, members: list[int], happened: Received) -> None:
+        """Packets reach `members`.
+
+        Most of them do nothing but deliver, and say so with the one list of effects that the input brought along:
+        those are settled together, the others one by one.
+        """
+        now, steps, usual = self.now, self._steps, happened.delivered
         others = set()
-        for member in awake:
+        for member in members:
             effects = steps[member](now, happened)
             if effects is usual:
                 continue
-            if usual and effects and effects[0] is usual[0]:
+            if effects and effects[0] is usual[0]:
                 self._carry_out(member, effects[1:])  # it delivers like the others, and has more to do
             else:
                 others.add(member)
                 self._carry_out(member, effects)
-        if usual is not None and len(others) < len(awake):
-            delivering = [m for m in awake if m not in others] if others else awake
+        if len(others) < len(members):
+            delivering = [m for m in members if m not in others] if others else members
             self._delivered(delivering, happened.run, happened.phase)
 
     def _awake(self, members: list[int], source: int, message: Message, happened: Input) -> list[int]:
