@@ -28,6 +28,7 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
+from gossamer.core.lanes import Lanes
 from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
 from gossamer.core.packets import Packet, Run, split_into_runs
@@ -132,6 +133,7 @@ class Stack:
         "_holders",
         "_holds_back",
         "_keeps",
+        "_lanes",
         "_messages",
         "_observed",
         "_on",
@@ -177,6 +179,7 @@ class Stack:
         address: str = "",
         worth: Worth | None = None,
         observed: bool = False,
+        lanes: Lanes | None = None,
     ) -> None:
         self.me = me
         self.address = address
@@ -200,6 +203,10 @@ class Stack:
         self._holds_back = settings.ordering != "none"
         self._rungs = self._build_rungs()
         self._index_hooks()
+        plain = not self._on_accepted and not self._keeps and not observed  # the short path has no more to do
+        self._lanes = lanes if plain else None
+        if self._lanes is not None:
+            self._lanes.enter(me, self._arrivals)
         self._on: dict[type, Callable[[float, Any, Effects], None]] = {
             Received: self._received,
             Heard: self._heard,
@@ -219,9 +226,9 @@ class Stack:
         out: Effects = []
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
-            if stream is not None and stream.next == happened.first and happened.sender != self.me:
-                # The short path: the run follows on from what came before.
-                stream.next = happened.following
+            if stream is not None and stream.nexts[stream.at] == happened.first and happened.sender != self.me:
+                # The short path: the run follows on from what came before (`Lanes.advance` takes it for many at once).
+                stream.nexts[stream.at] = happened.following
                 arrivals = self._arrivals
                 if arrivals is not None:
                     arrivals.append(now)
@@ -254,7 +261,7 @@ class Stack:
     def stream(self, sender: int) -> Stream:
         """What is known of `sender`; a new one starts at its first number."""
         if sender not in self.streams:
-            self.streams[sender] = Stream()
+            self._begin_stream(sender, 0)
         return self.streams[sender]
 
     def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
@@ -275,8 +282,7 @@ class Stack:
         """These will not come: report what is still missing of them as lost."""
         stream = self.stream(sender)
         for part in stream.missing.within(first, last):
-            stream.missing.discard(*part)
-            stream.absent.add(*part)
+            stream.give_up(*part)
             self._call(self._on_gap_closed, now, sender, *part, out)
             self._order.given_up(sender, *part, reason, stream, out)
 
@@ -297,12 +303,14 @@ class Stack:
         self.is_member = True
         for sender, last in horizon.items():
             if sender != self.me:
-                self.streams[sender] = Stream(last + 1)
+                self._begin_stream(sender, last + 1)
 
     def end(self) -> None:
         """The member takes part no more."""
         self.is_member = False
         self.streams = {self.me: self.streams[self.me]}
+        if self._lanes is not None:
+            self._lanes.enter(self.me, self._arrivals)
 
     def sponsor(self, to: int, resume: bool, horizon: Horizon) -> None:
         """Let every rung correct the horizon at which `to` is to begin, or to resume."""
@@ -313,6 +321,13 @@ class Stack:
         self.give_up(now, sender, first, last, "", out)
 
     # Putting it together.
+
+    def _begin_stream(self, sender: int, start: int) -> None:
+        """From here on `sender` is heard; side by side with what others hear of it, if that may be."""
+        if self._lanes is None or sender == self.me:
+            self.streams[sender] = Stream(start)
+        else:
+            self.streams[sender] = Stream(start, self._lanes.of(sender), self.me)
 
     def _build_rungs(self) -> tuple[Rung, ...]:
         settings = self.settings

@@ -15,9 +15,12 @@ from gossamer.core.ranges import RangeSet
 
 _NOTHING: Final[PerSender] = {}
 
+Part = tuple[int, int, int]
+"""sender, first, last"""
+
 
 class _Bucket:
-    """The runs of one round. `parts` are their numbers, as (sender, first, last); the index is made when needed."""
+    """The runs of one round. `parts` are their numbers; the index is made when it is needed."""
 
     __slots__ = ("_index", "_runs", "count", "parts", "time_sum")
 
@@ -50,7 +53,7 @@ class _Bucket:
         return table
 
 
-def _parts(runs: list[Run]) -> list[tuple[int, int, int]]:
+def _parts(runs: list[Run]) -> list[Part]:
     """The numbers of some runs; what follows on from each other, the usual case, is one part."""
     parts = []
     sender = first = last = -1
@@ -119,24 +122,29 @@ class ByAge:
 
     def round_over(self, now: float) -> PerSender:
         """One round older: what is collected now."""
-        closing = _Bucket(self.arrivals) if self.arrivals else _EMPTY
-        self.arrivals.clear()
+        closing = going = _EMPTY
+        if self.arrivals:
+            closing = _Bucket(self.arrivals)
+            self.arrivals.clear()
+            self._occupancy.entered(closing.count, closing.time_sum)
         self._closed.append(closing)
-        self._occupancy.entered(closing.count, closing.time_sum)
-        going = self._closed.popleft() if len(self._closed) > self._rounds else _EMPTY
-        self._occupancy.left(now, going.count)
-        if closing.parts or going.parts:
-            self._held = _changed(self._held, closing, going)
-        return going.numbers() if going.parts else _NOTHING
+        if len(self._closed) > self._rounds:
+            going = self._closed.popleft()
+        if going.parts:
+            self._occupancy.left(now, going.count)
+        elif closing is _EMPTY:
+            return _NOTHING
+        self._held = _changed(self._held, closing.parts, going.parts)
+        return going.numbers()
 
 
 _EMPTY: Final = _Bucket([])
 
 
-def _changed(held: PerSender, closing: _Bucket, going: _Bucket) -> PerSender:
+def _changed(held: PerSender, coming: list[Part], going: list[Part]) -> PerSender:
     """What is held now. A new table with new sets where they differ: digests on their way still show the old ones."""
     changed = held.copy()
-    for sender, first, last in closing.parts:
+    for sender, first, last in coming:
         numbers = changed.get(sender)
         if numbers is None:
             changed[sender] = RangeSet.span(first, last)
@@ -144,7 +152,7 @@ def _changed(held: PerSender, closing: _Bucket, going: _Bucket) -> PerSender:
         if numbers is held.get(sender):
             numbers = changed[sender] = numbers.copy()
         numbers.add(first, last)
-    for sender, first, last in going.parts:
+    for sender, first, last in going:
         numbers = changed.get(sender)
         if numbers is None:
             continue

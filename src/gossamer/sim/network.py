@@ -123,6 +123,8 @@ class Network:
             at = self._travel(now, path, size) if self._limited else self._travel_unlimited(now, path, size)
         if at is None:
             self._drop(target, "link")
+        elif self._sides is None and self._impair.none:
+            arrive(at, [target])
         else:
             self._arrive(at, source, [target], arrive)
 
@@ -246,9 +248,6 @@ class Network:
 
     def _arrive(self, at: float, source: int, members: list[int], arrive: Arrive) -> None:
         """The last step, at the receivers: partitions, then what each receiver does on its own."""
-        if self._sides is None and self._impair.none:
-            arrive(at, members)
-            return
         if self._sides is not None:
             members = self._same_side(source, members)
         for when, reached in self._impair.apply(at, members, self.dropped):

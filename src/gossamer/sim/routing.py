@@ -4,7 +4,7 @@ A multicast crosses each link of the shortest-path tree once. The tree is kept i
 everything below a link is one contiguous range: a loss on a link is a loss of that range.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gossamer.sim.topology import Topology, routes
 
@@ -55,7 +55,8 @@ class Tree:
         return [member for position, member in self.receivers if first <= position < end]
 
 
-class Way(NamedTuple):
+@dataclass(slots=True)
+class Way:
     """Of one member in a network that is itself a tree, hung up at node 0: how it hangs together with the root."""
 
     nodes: list[int]  # from below the root to the member

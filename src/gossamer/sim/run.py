@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from gossamer.core.ladder import Automaton
+from gossamer.core.lanes import Lanes
 from gossamer.core.settings import SettingError
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
@@ -84,7 +85,9 @@ def simulate(
     count = len(topology.members)
     check_members(scenario, count)
     recorder = Recorder(sink)
-    world = World(scenario, topology, make_stack or stack_maker(scenario, count, sink is not None), recorder)
+    lanes = Lanes(count, ordered=scenario.protocol.ordering != "none") if make_stack is None else None
+    make_stack = make_stack or stack_maker(scenario, count, sink is not None, lanes)
+    world = World(scenario, topology, make_stack, recorder, lanes)
     faults = Faults(world, scenario.fault)
     absent = faults.absent_at_first(scenario.fault)
     with _rare_collections():
@@ -103,12 +106,12 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def stack_maker(scenario: Scenario, count: int, observed: bool = False) -> MakeStack:
+def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: Lanes | None = None) -> MakeStack:
     """How the members of a scenario get their stacks; the last members are the loggers."""
     loggers = tuple(range(count - scenario.protocol.loggers, count))
 
     def make(me: int, members: tuple[int, ...], rng: Random) -> Automaton:
-        return Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed)
+        return Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed, lanes=lanes)
 
     return make
 

@@ -30,6 +30,7 @@ from gossamer.core.effects import (
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, Phase
 from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
+from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Data, Message, PerSender, Repair
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
@@ -73,7 +74,14 @@ class Disk:
 class World:
     """Everything of one run that is not a fault."""
 
-    def __init__(self, scenario: Scenario, topology: Topology, make_stack: MakeStack, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        topology: Topology,
+        make_stack: MakeStack,
+        recorder: Recorder,
+        lanes: Lanes | None = None,
+    ) -> None:
         self.scenario = scenario
         self.count = len(topology.members)
         self.now = 0.0
@@ -88,6 +96,7 @@ class World:
         self._steps: list[Callable[[float, Input], list[Effect]]] = [_nobody] * self.count
         self.network = self._make_network(topology)
         self._make_stack = make_stack
+        self._lanes = lanes  # what the stacks share, if they do
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._order = 0
         self._wake_at = [inf] * self.count
@@ -249,12 +258,12 @@ class World:
     def _received(self, members: list[int], happened: Received) -> None:
         """Packets reach `members`.
 
-        Most of them do nothing but deliver, and say so with the one list of effects that the input brought along:
-        those are settled together, the others one by one.
+        Most of them do nothing but deliver, which the lanes know without asking. Who is asked says so with the one
+        list of effects that the input brought along. All those are settled together, the others one by one.
         """
         now, steps, usual = self.now, self._steps, happened.delivered
         others = set()
-        for member in members:
+        for member in members if self._lanes is None else self._lanes.advance(now, members, happened):
             effects = steps[member](now, happened)
             if effects is usual:
                 continue
@@ -309,7 +318,12 @@ class World:
             happened = Received(source, [message.packet], message.phase)
         else:
             happened = Heard(source, message)
-        return lambda time, members: self.at(time, self._arrived, (members, source, message, happened))
+
+        def arrive(time: float, members: list[int]) -> None:
+            self._order += 1  # as `at` does, once more because this is where most events come from
+            heappush(self._heap, (time, self._order, self._arrived, (members, source, message, happened)))
+
+        return arrive
 
     def _announce(self, member: int, effect: Announce) -> None:
         owed_to = [m for m in self.view if self.states[m] != DOWN] if self.disturbed else self.view
@@ -355,7 +369,8 @@ class World:
         self.disks[member].checked_out = effect.below
 
     def _mark_stable(self, member: int, effect: MarkStable) -> None:
-        self.recorder.stable(self.now, member, effect)
+        if self.recorder.tracing:
+            self.recorder.stable(self.now, member, effect)
 
     def _note(self, member: int, effect: Note) -> None:
         self.recorder.note(self.now, member, effect)
