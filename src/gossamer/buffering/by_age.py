@@ -20,37 +20,39 @@ Part = tuple[int, int, int]
 
 
 class _Bucket:
-    """The runs of one round. `parts` are their numbers; the index is made when it is needed."""
+    """What came in one round, never to change again. `parts` are its numbers; the index is made when it is needed."""
 
-    __slots__ = ("_index", "_runs", "count", "parts", "time_sum")
+    __slots__ = ("_index", "_last_turn", "arrivals", "count", "numbers", "parts", "time_sum")
 
     def __init__(self, arrivals: Arrivals) -> None:
-        times, self._runs = arrivals[::2], arrivals[1::2]
-        self._index: dict[tuple[int, int], Packet] | None = None
-        self.parts = _parts(self._runs)
+        self.arrivals = arrivals
+        times, runs = arrivals[::2], arrivals[1::2]
+        self.parts = _parts(runs)
+        self.numbers: PerSender = {}
         self.count = 0
-        for _, first, last in self.parts:
+        for sender, first, last in self.parts:
+            self.numbers.setdefault(sender, RangeSet()).add(first, last)
             self.count += last - first + 1
         if self.count != len(times):  # not one packet at a time, as usual
-            times = [len(run) * at for run, at in zip(self._runs, times, strict=True)]
+            times = [len(run) * at for run, at in zip(runs, times, strict=True)]
         self.time_sum = sum(times, 0.0)
+        self._index: dict[tuple[int, int], Packet] | None = None
+        self._last_turn: tuple[PerSender, list[Part], PerSender] | None = None
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         for of, first, last in self.parts:
             if of == sender and first <= seqno <= last:
                 if self._index is None:
-                    self._index = {(p.sender, p.seqno): p for run in self._runs for p in run}
+                    self._index = {(p.sender, p.seqno): p for run in self.arrivals[1::2] for p in run}
                 return self._index[sender, seqno]
         return None
 
-    def numbers(self) -> PerSender:
-        table: PerSender = {}
-        for sender, first, last in self.parts:
-            if sender in table:
-                table[sender].add(first, last)
-            else:
-                table[sender] = RangeSet.span(first, last)
-        return table
+    def turn(self, held: PerSender, going: list[Part]) -> PerSender:
+        """What is held when this bucket has come and `going` have gone; one table for all who held the same."""
+        last = self._last_turn
+        if last is None or last[1] is not going or not _alike(last[0], held):
+            self._last_turn = last = held, going, _changed(held, self.parts, going)
+        return last[2]
 
 
 def _parts(runs: list[Run]) -> list[Part]:
@@ -67,6 +69,22 @@ def _parts(runs: list[Run]) -> list[Part]:
     if last >= 0:
         parts.append((sender, first, last))
     return parts
+
+
+_EMPTY: Final = _Bucket([])
+_latest = _EMPTY
+
+
+def _bucket_of(arrivals: Arrivals) -> _Bucket:
+    """Members of one process that go in step would all make the same bucket: they share the latest one."""
+    global _latest
+    if _latest.arrivals != arrivals:
+        _latest = _Bucket(arrivals[:])
+    return _latest
+
+
+def _alike(one: PerSender, other: PerSender) -> bool:
+    return one is other or (one == other and list(one) == list(other))
 
 
 class ByAge:
@@ -124,21 +142,16 @@ class ByAge:
         """One round older: what is collected now."""
         closing = going = _EMPTY
         if self.arrivals:
-            closing = _Bucket(self.arrivals)
+            closing = _bucket_of(self.arrivals)
             self.arrivals.clear()
             self._occupancy.entered(closing.count, closing.time_sum)
         self._closed.append(closing)
         if len(self._closed) > self._rounds:
             going = self._closed.popleft()
-        if going.parts:
             self._occupancy.left(now, going.count)
-        elif closing is _EMPTY:
-            return _NOTHING
-        self._held = _changed(self._held, closing.parts, going.parts)
-        return going.numbers()
-
-
-_EMPTY: Final = _Bucket([])
+        if closing is not _EMPTY or going is not _EMPTY:
+            self._held = closing.turn(self._held, going.parts)
+        return going.numbers
 
 
 def _changed(held: PerSender, coming: list[Part], going: list[Part]) -> PerSender:
