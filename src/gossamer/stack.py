@@ -203,7 +203,7 @@ class Stack:
         self._holds_back = settings.ordering != "none"
         self._rungs = self._build_rungs()
         self._index_hooks()
-        plain = not self._on_accepted and not self._keeps and not observed  # the short path has no more to do
+        plain = not (self._on_accepted or self._on_repeated or self._keeps or observed)
         self._lanes = lanes if plain else None
         if self._lanes is not None:
             self._lanes.enter(me, self._arrivals)

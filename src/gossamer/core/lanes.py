@@ -32,21 +32,27 @@ class Lanes:
             self._lanes[sender] = Lane(self._members)
         return self._lanes[sender]
 
-    def advance(self, now: float, members: list[int], happened: Received) -> list[int]:
-        """Let `members` receive a run. It is for the caller to deliver it to them, except to those returned."""
+    def advance(self, now: float, members: list[int], happened: Received) -> tuple[list[int], list[int]]:
+        """Let `members` receive a run: those who are to step with it themselves, and those who had it all before.
+
+        The others have taken it in, and it is for the caller to deliver it to them.
+        """
         lane = self._lanes.get(happened.sender)
         if lane is None:
-            return members
-        nexts, gapped, kept = lane.nexts, lane.gapped if self._ordered else (), self._arrivals
+            return members, []
+        nexts, gapped, kept = lane.nexts, lane.gapped, self._arrivals
+        held_back = gapped if self._ordered else ()
         first, following, run = happened.first, happened.following, happened.run
-        others = []
+        asked, indifferent = [], []
         for member in members:
-            if nexts[member] != first or member in gapped:
-                others.append(member)
-                continue
-            nexts[member] = following
-            arrivals = kept[member]
-            if arrivals is not None:
-                arrivals.append(now)
-                arrivals.append(run)
-        return others
+            if nexts[member] == first and member not in held_back:
+                nexts[member] = following
+                arrivals = kept[member]
+                if arrivals is not None:
+                    arrivals.append(now)
+                    arrivals.append(run)
+            elif nexts[member] >= following and member not in gapped:
+                indifferent.append(member)
+            else:
+                asked.append(member)
+        return asked, indifferent

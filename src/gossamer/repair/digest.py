@@ -37,6 +37,17 @@ def digest_gossip(ladder: Ladder) -> "DigestGossip":
     return RegionalDigestGossip(ladder) if ladder.settings.region_rtt else DigestGossip(ladder)
 
 
+_latest = Digest(0, {})
+
+
+def _digest_of(number: int, held: PerSender, idle: Horizon) -> Digest:
+    """Members of one process that go in step would all say the same: they share the latest digest."""
+    global _latest
+    if _latest.buffered is not held or _latest.round != number or _latest.idle != idle:
+        _latest = Digest(number, held, idle)
+    return _latest
+
+
 class DigestGossip(Rung):
     """Gossiper, solicitor and server of repairs in one."""
 
@@ -114,9 +125,10 @@ class DigestGossip(Rung):
 
     def _send_digest(self, out: Effects) -> None:
         held = self.ladder.buffer.held()
-        digest = Digest(self._round, held, self._idle(held))
-        if not digest.buffered and not digest.idle:
+        idle = self._idle(held)
+        if not held and not idle:
             return
+        digest = _digest_of(self._round, held, idle)
         for _ in range(self.ladder.settings.fanout):
             target = self._view.target()
             if target is not None:

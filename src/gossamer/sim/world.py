@@ -102,6 +102,7 @@ class World:
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
         self._inboxes: dict[int, list[tuple[Input, Message, int]]] = {}
+        self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
         self._execute: dict[type, Callable[[int, Any], None]] = {
@@ -262,8 +263,9 @@ class World:
         list of effects that the input brought along. All those are settled together, the others one by one.
         """
         now, steps, usual = self.now, self._steps, happened.delivered
-        others = set()
-        for member in members if self._lanes is None else self._lanes.advance(now, members, happened):
+        asked, indifferent = (members, []) if self._lanes is None else self._lanes.advance(now, members, happened)
+        others = set(indifferent)
+        for member in asked:
             effects = steps[member](now, happened)
             if effects is usual:
                 continue
@@ -298,7 +300,7 @@ class World:
         if self.states[member] == OFFLINE:
             return
         message = effect.message
-        size = wire_size(message)
+        size = self._size(message)
         self.recorder.sent(self.now, member, EVERYONE, message, size)
         self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops)
 
@@ -306,9 +308,15 @@ class World:
         if self.states[member] == OFFLINE:
             return
         message = effect.message
-        size = wire_size(message)
+        size = self._size(message)
         self.recorder.sent(self.now, member, effect.to, message, size)
         self.network.unicast(self.now, member, effect.to, size, self._arrival(member, message))
+
+    def _size(self, message: Message) -> int:
+        """How many bytes it is on the wire. One message is often sent many times in a row."""
+        if self._sized[0] is not message:
+            self._sized = message, wire_size(message)
+        return self._sized[1]
 
     def _arrival(self, source: int, message: Message) -> Callable[[float, list[int]], None]:
         happened: Input
