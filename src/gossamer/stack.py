@@ -28,8 +28,8 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.lanes import Lanes
 from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
+from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers

@@ -26,7 +26,7 @@ Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 TimerHandler = Callable[[float, Effects], None]
 Arrivals = list[Any]
-"""A time, the run that came then, the next time, its run, ...: flat, because every packet of every member passes here."""
+"""A time, the run that came then, the next time, its run, and so on: flat, since every packet of all passes here."""
 
 
 class Automaton(Protocol):
@@ -42,8 +42,9 @@ class Automaton(Protocol):
 class Buffer(Protocol):
     """What a member keeps for others (see `gossamer.buffering`)."""
 
-    arrivals: Arrivals | None
-    """Where whoever is in a hurry leaves (time, run) instead of calling `add`; None if that needs to be called."""
+    @property
+    def arrivals(self) -> Arrivals | None:
+        """Where whoever is in a hurry leaves (time, run) instead of calling `add`; None if that needs to be called."""
 
     def __len__(self) -> int: ...
 

@@ -47,7 +47,7 @@ class Stream:
         """The first number not yet seen. It is kept at place `at` of a list that members may share (see `Lane`)."""
         return self.nexts[self.at]
 
-    @next.setter
+    @next.setter  # noqa: A003 - it is this property that is meant
     def next(self, value: int) -> None:
         self.nexts[self.at] = value
 
