@@ -166,9 +166,9 @@ def test_in_a_tree_the_way_over_the_common_ancestor_is_the_shortest_path(seed):
     links = [Link(rng.randrange(node), node, rng.random(), 0.0, 0.0) for node in range(1, 40)]
     tree = Router(Topology(40, tuple(links), tuple(rng.sample(range(40), 12))))
     searching = Router(tree.topology)
-    searching._ways = None
+    searching.ways = None
     pairs = [(a, b) for a in range(12) for b in range(12) if a != b]
-    assert tree._ways is not None
+    assert tree.ways is not None
     assert [tree.path(a, b) for a, b in pairs] == [searching.path(a, b) for a, b in pairs]
     for router in (tree, searching):
         router.set_down(frozenset({7}))

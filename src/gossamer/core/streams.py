@@ -40,7 +40,7 @@ class Stream:
         self.at = at
         self._gapped = None if lane is None else lane.gapped
         self.next = start
-        self._mark()
+        self.mark()
 
     @property
     def next(self) -> int:
@@ -61,13 +61,13 @@ class Stream:
         if first > expected:
             self.next = last + 1
             self.missing.add(expected, first - 1)
-            self._mark()
+            self.mark()
             return run, (expected, first - 1)
         fresh = [p for p in run if p.seqno >= expected or p.seqno in self.missing]
         if fresh:
             self.missing.discard(first, last)
             self.next = max(expected, last + 1)
-            self._mark()
+            self.mark()
         return fresh, None
 
     def learn(self, last: int) -> Range | None:
@@ -77,17 +77,17 @@ class Stream:
         gap = (self.next, last)
         self.missing.add(*gap)
         self.next = last + 1
-        self._mark()
+        self.mark()
         return gap
 
     def give_up(self, first: int, last: int) -> None:
         """These are missing and not awaited any more."""
         self.missing.discard(first, last)
         self.absent.add(first, last)
-        self._mark()
+        self.mark()
 
-    def _mark(self) -> None:
-        """Tell those who look at the lane whether anything is missing."""
+    def mark(self) -> None:
+        """Tell those who look at the lane whether anything is missing: due whenever `missing` has changed."""
         if self._gapped is not None:
             if self.missing:
                 self._gapped.add(self.at)
