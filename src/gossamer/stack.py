@@ -199,14 +199,11 @@ class Stack:
         self._arrivals = None if observed else self.buffer.arrivals
         self._keeps = settings.buffering != "none" and self._arrivals is None
         self._checked_out = 0
+        self._lanes = lanes
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
         self._rungs = self._build_rungs()
         self._index_hooks()
-        plain = not (self._on_accepted or self._on_repeated or self._keeps or observed)
-        self._lanes = lanes if plain else None
-        if self._lanes is not None:
-            self._lanes.enter(me, self._arrivals)
         self._on: dict[type, Callable[[float, Any, Effects], None]] = {
             Received: self._received,
             Heard: self._heard,
@@ -368,6 +365,14 @@ class Stack:
                 self._messages.setdefault(kind, []).append(handler)
         self._alarms = {name: handler for rung in self._rungs for name, handler in rung.alarms().items()}
         self._alarms[TIMER] = self.service.drain
+        self._enter_lanes()
+
+    def _enter_lanes(self) -> None:
+        """Side by side with other members goes only who has nothing to do with most packets but to deliver them."""
+        if self._on_accepted or self._on_repeated or self._keeps or self._observed:
+            self._lanes = None
+        if self._lanes is not None:
+            self._lanes.enter(self.me, self._arrivals)
 
     def _keep(self, now: float, run: Run, out: Effects) -> None:
         if self.settings.buffering == "none":

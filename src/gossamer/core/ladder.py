@@ -25,8 +25,6 @@ from gossamer.core.timers import Timers
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 TimerHandler = Callable[[float, Effects], None]
-Arrivals = list[Any]
-"""A time, the run that came then, the next time, its run, and so on: flat, since every packet of all passes here."""
 
 
 class Automaton(Protocol):
@@ -37,6 +35,10 @@ class Automaton(Protocol):
 
     def next_deadline(self) -> float:
         """When to step with `Woke` if nothing happens before; infinity for never."""
+
+
+Arrivals = list[Any]
+"""A time, the run that came then, the next time, its run, and so on: flat, since every packet of all passes here."""
 
 
 class Buffer(Protocol):
