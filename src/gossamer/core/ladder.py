@@ -123,6 +123,8 @@ class Ladder(Protocol):
 class Rung:
     """One rung: override what concerns it. `messages` and `alarms` name the handlers of its own words."""
 
+    __slots__ = ("ladder",)
+
     def __init__(self, ladder: Ladder) -> None:
         self.ladder = ladder
 

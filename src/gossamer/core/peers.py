@@ -18,6 +18,19 @@ _SMOOTHING = 0.25
 class Peers:
     """The other members, as far as this one is to deal with them."""
 
+    __slots__ = (
+        "_members",
+        "_power",
+        "_unanswered",
+        "_weights",
+        "addresses",
+        "claimants",
+        "loggers",
+        "me",
+        "rtt",
+        "signature",
+    )
+
     def __init__(self, me: int, members: tuple[int, ...], loggers: tuple[int, ...], selection: str) -> None:
         self.me = me
         self.loggers = loggers
