@@ -238,6 +238,12 @@ class Stack:
                     self._order.hold(happened)
                     return out
                 return happened.delivered + out if out else happened.delivered
+        elif type(happened) is Heard:  # these two are all that happens while nothing is published
+            self._heard(now, happened, out)
+            return out
+        elif type(happened) is Woke:
+            self._woke(now, happened, out)
+            return out
         self._on[type(happened)](now, happened, out)
         return out
 

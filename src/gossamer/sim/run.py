@@ -23,7 +23,7 @@ from gossamer.stack import Stack, bounds, describe, promises
 GRACE_S = 0.5
 """How long a run goes on after everything is settled, so that what must not happen has time to happen."""
 
-GC_THRESHOLD = 200_000
+GC_THRESHOLD = 500_000
 """Python looks for cyclic garbage after so many new objects. A run makes hardly any, and has millions of objects that
 live on: with the usual threshold, 700, a fifth of the time goes into looking at them again and again."""
 

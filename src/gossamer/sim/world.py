@@ -54,11 +54,6 @@ INBOX_PACKETS = 1000
 _WOKE = Woke()  # one for all: it says nothing
 
 
-def _nobody(now: float, happened: Input) -> list[Effect]:
-    """The step of a member that has not begun."""
-    return []
-
-
 class Disk:
     """What a member has on stable storage: it survives a crash that loses the memory."""
 
@@ -93,7 +88,6 @@ class World:
         self.disturbed = bool(scenario.fault)  # whether anybody can be other than UP
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
-        self._steps: list[Callable[[float, Input], list[Effect]]] = [_nobody] * self.count
         self.network = self._make_network(topology)
         self._make_stack = make_stack
         self._lanes = lanes  # what the stacks share, if they do
@@ -168,7 +162,7 @@ class World:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
-        self.stacks[member], self._steps[member] = stack, stack.step
+        self.stacks[member] = stack
         self._wake_at[member] = inf
         self.step(member, Started(horizon, recovers, disk.checked_out, disk.logged()))
 
@@ -183,9 +177,7 @@ class World:
 
     def step(self, member: int, happened: Input) -> None:
         """Give one input to a member and do what it asks for."""
-        stack = self.stacks[member]
-        assert stack is not None
-        self._carry_out(member, stack.step(self.now, happened))
+        self._carry_out(member, self.stacks[member].step(self.now, happened))  # type: ignore[union-attr]
 
     def _carry_out(self, member: int, effects: list[Effect]) -> None:
         execute = self._execute
@@ -238,7 +230,7 @@ class World:
         deadline = self.stacks[member].next_deadline()  # type: ignore[union-attr]
         if deadline <= self.now:
             self._wake_at[member] = inf
-            self._carry_out(member, self._steps[member](self.now, _WOKE))
+            self.step(member, _WOKE)
         else:
             self._wake_at[member] = deadline
             self.at(deadline, self._wake, member)
@@ -254,7 +246,7 @@ class World:
             self._received(members, happened)
         else:
             for member in members:
-                self._carry_out(member, self._steps[member](self.now, happened))
+                self.step(member, happened)
 
     def _received(self, members: list[int], happened: Received) -> None:
         """Packets reach `members`.
@@ -262,11 +254,11 @@ class World:
         Most of them do nothing but deliver, which the lanes know without asking. Who is asked says so with the one
         list of effects that the input brought along. All those are settled together, the others one by one.
         """
-        now, steps, usual = self.now, self._steps, happened.delivered
+        now, stacks, usual = self.now, self.stacks, happened.delivered
         asked, indifferent = (members, []) if self._lanes is None else self._lanes.advance(now, members, happened)
         others = set(indifferent)
         for member in asked:
-            effects = steps[member](now, happened)
+            effects = stacks[member].step(now, happened)  # type: ignore[union-attr]
             if effects is usual:
                 continue
             if effects and effects[0] is usual[0]:
