@@ -18,6 +18,7 @@ class BySize:
         self._order: deque[Packet] = deque()
         self._index: dict[tuple[int, int], Packet] = {}
         self._held: PerSender = {}
+        self._shown: PerSender | None = None
         self._occupancy = Occupancy()
 
     def __len__(self) -> int:
@@ -25,6 +26,7 @@ class BySize:
 
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; the oldest make room: those."""
+        self._shown = None
         sender = run[0].sender
         collected: PerSender = {}
         excess = len(self._order) + len(run) - self._room
@@ -46,8 +48,10 @@ class BySize:
         return self._occupancy.so_far(now)
 
     def held(self) -> PerSender:
-        """What is kept."""
-        return {sender: numbers.copy() for sender, numbers in self._held.items()}
+        """What is kept. A copy for good, made anew only after something came."""
+        if self._shown is None:
+            self._shown = {sender: numbers.copy() for sender, numbers in self._held.items()}
+        return self._shown
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""

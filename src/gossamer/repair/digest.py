@@ -43,7 +43,8 @@ _latest = Digest(0, {})
 def _digest_of(number: int, held: PerSender, idle: Horizon) -> Digest:
     """Members of one process that go in step would all say the same: they share the latest digest."""
     global _latest
-    if _latest.buffered is not held or _latest.round != number or _latest.idle != idle:
+    alike = _latest.buffered is held and _latest.round == number
+    if not alike or _latest.idle != idle or list(_latest.idle) != list(idle):  # in the same order, too
         _latest = Digest(number, held, idle)
     return _latest
 

@@ -95,7 +95,7 @@ class World:
         self._order = 0
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
-        self._inboxes: dict[int, list[tuple[Input, Message, int]]] = {}
+        self._inboxes: dict[int, list[Received | Heard]] = {}
         self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
@@ -194,8 +194,8 @@ class World:
         self.states[member] = UP
         if was_offline:
             self.step(member, Reconnected())
-        for happened, message, source in self._inboxes.pop(member, []):
-            self._arrived(([member], source, message, happened))
+        for happened in self._inboxes.pop(member, []):
+            self._arrived(([member], happened))
         self._wake_at[member] = inf
         self.step(member, Woke())
 
@@ -237,11 +237,11 @@ class World:
 
     def _arrived(self, argument: Any) -> None:
         """A message reaches `members`, all at this moment."""
-        members, source, message, happened = argument
+        members, happened = argument
         if self.disturbed:
-            members = self._awake(members, source, message, happened)
+            members = self._awake(members, happened)
         if self.recorder.tracing:
-            self.recorder.received(self.now, members, source, message)
+            self.recorder.received(self.now, members, happened)
         if type(happened) is Received:
             self._received(members, happened)
         else:
@@ -270,21 +270,21 @@ class World:
             delivering = [m for m in members if m not in others] if others else members
             self._delivered(delivering, happened.run, happened.phase)
 
-    def _awake(self, members: list[int], source: int, message: Message, happened: Input) -> list[int]:
+    def _awake(self, members: list[int], happened: Received | Heard) -> list[int]:
         awake = []
         for member in members:
             if self.states[member] == UP:
                 awake.append(member)
             elif self.states[member] == ASLEEP:
-                self._keep_for_later(member, source, message, happened)
+                self._keep_for_later(member, happened)
             else:
                 self.recorder.dropped(self.now, member, "unreachable")
         return awake
 
-    def _keep_for_later(self, member: int, source: int, message: Message, happened: Input) -> None:
+    def _keep_for_later(self, member: int, happened: Received | Heard) -> None:
         inbox = self._inboxes.setdefault(member, [])
         if len(inbox) < INBOX_PACKETS:
-            inbox.append((happened, message, source))
+            inbox.append(happened)
         else:
             self.recorder.dropped(self.now, member, "inbox")
 
@@ -311,7 +311,7 @@ class World:
         return self._sized[1]
 
     def _arrival(self, source: int, message: Message) -> Callable[[float, list[int]], None]:
-        happened: Input
+        happened: Received | Heard
         if isinstance(message, Data):
             happened = Received(source, [message.packet], FIRST_PASS)
         elif isinstance(message, Repair):
@@ -321,7 +321,7 @@ class World:
 
         def arrive(time: float, members: list[int]) -> None:
             self._order += 1  # as `at` does, once more because this is where most events come from
-            heappush(self._heap, (time, self._order, self._arrived, (members, source, message, happened)))
+            heappush(self._heap, (time, self._order, self._arrived, (members, happened)))
 
         return arrive
 
