@@ -29,6 +29,7 @@ from gossamer.core.inputs import (
     Woke,
 )
 from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
+from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
@@ -129,12 +130,14 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        "_add",
         "_alarms",
+        "_arrivals",
         "_checked_out",
         "_fullness",
         "_holders",
         "_holds_back",
+        "_keeps",
+        "_lanes",
         "_messages",
         "_observed",
         "_on",
@@ -181,6 +184,7 @@ class Stack:
         address: str = "",
         worth: Worth | None = None,
         observed: bool = False,
+        lanes: Lanes | None = None,
     ) -> None:
         self.me = me
         self.address = address
@@ -198,8 +202,10 @@ class Stack:
         self.service = Service(settings.service_limit, settings.service_queue, self.timers)
         self._worth = worth
         self._observed = observed  # whether somebody wants to see the buffer change
-        self._add = self.buffer.add if settings.buffering != "none" and not observed else None
+        self._arrivals = None if observed else self.buffer.arrivals
+        self._keeps = settings.buffering != "none" and self._arrivals is None
         self._checked_out = 0
+        self._lanes = lanes
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
         self._rungs = self._build_rungs()
@@ -223,19 +229,27 @@ class Stack:
         out: Effects = []
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
-            if stream is not None and stream.next == happened.first and happened.sender != self.me:
-                # The short path: the run follows on from what came before.
-                stream.next = happened.last + 1
-                if self._add is not None:
-                    self._add(now, happened.run)
-                elif self._observed:
+            if stream is not None and stream.nexts[stream.at] == happened.first and happened.sender != self.me:
+                # The short path: the run follows on from what came before (`Lanes.advance` takes it for many at once).
+                stream.nexts[stream.at] = happened.following
+                arrivals = self._arrivals
+                if arrivals is not None:
+                    arrivals.append(now)
+                    arrivals.append(happened.run)
+                elif self._keeps:
                     self._keep(now, happened.run, out)
                 for hook in self._on_accepted:
                     hook(now, happened.source, happened.run, happened.phase, out)
-                if self._holds_back and stream.missing:
+                if self._holds_back and stream.missing.firsts:
                     self._order.hold(happened)
                     return out
                 return happened.delivered + out if out else happened.delivered
+        elif type(happened) is Heard:  # these two are all that happens while nothing is published
+            self._heard(now, happened, out)
+            return out
+        elif type(happened) is Woke:
+            self._woke(now, happened, out)
+            return out
         self._on[type(happened)](now, happened, out)
         return out
 
@@ -272,7 +286,7 @@ class Stack:
     def stream(self, sender: int) -> Stream:
         """What is known of `sender`; a new one starts at its first number."""
         if sender not in self.streams:
-            self.streams[sender] = Stream()
+            self._begin_stream(sender, 0)
         return self.streams[sender]
 
     def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
@@ -293,8 +307,7 @@ class Stack:
         """These will not come: report what is still missing of them as lost."""
         stream = self.stream(sender)
         for part in stream.missing.within(first, last):
-            stream.missing.discard(*part)
-            stream.absent.add(*part)
+            stream.give_up(*part)
             self._call(self._on_gap_closed, now, sender, *part, out)
             self._order.given_up(sender, *part, reason, stream, out)
 
@@ -315,12 +328,14 @@ class Stack:
         self.is_member = True
         for sender, last in horizon.items():
             if sender != self.me:
-                self.streams[sender] = Stream(last + 1)
+                self._begin_stream(sender, last + 1)
 
     def end(self) -> None:
         """The member takes part no more."""
         self.is_member = False
         self.streams = {self.me: self.streams[self.me]}
+        if self._lanes is not None:
+            self._lanes.enter(self.me, self._arrivals)
 
     def sponsor(self, to: int, resume: bool, horizon: Horizon) -> None:
         """Let every rung correct the horizon at which `to` is to begin, or to resume."""
@@ -365,6 +380,13 @@ class Stack:
 
     # Putting it together.
 
+    def _begin_stream(self, sender: int, start: int) -> None:
+        """From here on `sender` is heard; side by side with what others hear of it, if that may be."""
+        if self._lanes is None or sender == self.me:
+            self.streams[sender] = Stream(start)
+        else:
+            self.streams[sender] = Stream(start, self._lanes.of(sender), self.me)
+
     def _build_rungs(self) -> tuple[Rung, ...]:
         settings = self.settings
         kinds: list[MakeRung | None] = [DISSEMINATIONS[settings.dissemination]]
@@ -408,6 +430,14 @@ class Stack:
             self._on.update(rung.inputs())
         self._alarms = {name: handler for rung in self._rungs for name, handler in rung.alarms().items()}
         self._alarms[TIMER] = self.service.drain
+        self._enter_lanes()
+
+    def _enter_lanes(self) -> None:
+        """Side by side with other members goes only who has nothing to do with most packets but to deliver them."""
+        if self._on_accepted or self._on_repeated or self._keeps or self._observed:
+            self._lanes = None
+        if self._lanes is not None:
+            self._lanes.enter(self.me, self._arrivals)
 
     def _keep(self, now: float, run: Run, out: Effects) -> None:
         if self.settings.buffering == "none":

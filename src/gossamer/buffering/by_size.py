@@ -11,11 +11,14 @@ from gossamer.core.ranges import RangeSet
 class BySize:
     """Keeps the last `packets` packets."""
 
+    arrivals = None  # what comes may push something out, at once
+
     def __init__(self, packets: int) -> None:
         self._room = packets
         self._order: deque[Packet] = deque()
         self._index: dict[tuple[int, int], Packet] = {}
         self._held: PerSender = {}
+        self._shown: PerSender | None = None
         self._occupancy = Occupancy()
 
     def __len__(self) -> int:
@@ -23,6 +26,7 @@ class BySize:
 
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; the oldest make room: those."""
+        self._shown = None
         sender = run[0].sender
         collected: PerSender = {}
         excess = len(self._order) + len(run) - self._room
@@ -44,8 +48,10 @@ class BySize:
         return self._occupancy.so_far(now)
 
     def held(self) -> PerSender:
-        """What is kept."""
-        return self._held
+        """What is kept. A copy for good, made anew only after something came."""
+        if self._shown is None:
+            self._shown = {sender: numbers.copy() for sender, numbers in self._held.items()}
+        return self._shown
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""

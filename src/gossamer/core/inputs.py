@@ -63,6 +63,8 @@ class Received:
     sender: int = field(init=False)
     first: int = field(init=False)
     last: int = field(init=False)
+    following: int = field(init=False)
+    """The number behind the last: one object, however many members wait for it then."""
     delivered: list[Effect] = field(init=False)
     """The effects if the run is just delivered, the usual case: made once, however many members receive it."""
 
@@ -70,6 +72,7 @@ class Received:
         self.sender = self.run[0].sender
         self.first = self.run[0].seqno
         self.last = self.run[-1].seqno
+        self.following = self.last + 1
         self.delivered = [Deliver(self.run, self.phase)]
 
 

@@ -38,8 +38,16 @@ class Automaton(Protocol):
         """When to step with `Woke` if nothing happens before; infinity for never."""
 
 
+Arrivals = list[Any]
+"""A time, the run that came then, the next time, its run, and so on: flat, since every packet of all passes here."""
+
+
 class Buffer(Protocol):
     """What a member keeps for others (see `gossamer.buffering`)."""
+
+    @property
+    def arrivals(self) -> Arrivals | None:
+        """Where whoever is in a hurry leaves (time, run) instead of calling `add`; None if that needs to be called."""
 
     def __len__(self) -> int: ...
 
@@ -53,7 +61,7 @@ class Buffer(Protocol):
         """The most packets that were kept, and the mean until `now`."""
 
     def held(self) -> PerSender:
-        """What is kept since the last round's end or before."""
+        """What is kept since the last round's end or before: a table for good, which later changes do not touch."""
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""
@@ -127,6 +135,8 @@ class Ladder(Protocol):
 
 class Rung:
     """One rung: override what concerns it. `messages` and `alarms` name the handlers of its own words."""
+
+    __slots__ = ("ladder",)
 
     def __init__(self, ladder: Ladder) -> None:
         self.ladder = ladder

@@ -8,6 +8,7 @@
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -92,6 +93,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
+_SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
 
 
@@ -139,8 +141,8 @@ def size(message: Message) -> int:
     if isinstance(message, Repair):
         return REPAIR_BYTES + len(message.packet.body)
     total = HEADER_BYTES + CHECKSUM_BYTES
-    for name, codec in _FIELDS[type(message)][1]:
-        total += codec.size(getattr(message, name))
+    for value_of, size_of in _SIZES[type(message)]:
+        total += size_of(value_of(message))
     return total
 
 
