@@ -1,13 +1,12 @@
-"""One member's protocol: the rungs put together, and the presets by name.
+"""One member's protocol: the rungs put together.
 
 A packet climbs: published -> first pass -> accepted, or a gap -> repair by peers -> repair by a logger -> order
 -> delivered. The stack does what every protocol shares: it numbers what is published, accepts each packet at most
 once, and passes a gap from rung to rung until it is filled, given up or found never to have been. The rest is
-the rungs'. `PRESETS` are plain data: a name for a choice of rungs and numbers.
+the rungs'. `presets.py` has the choices of rungs and numbers by name.
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -36,7 +35,6 @@ from gossamer.core.peers import Peers
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.core.ranges import RangeSet
 from gossamer.core.service import TIMER, Service
-from gossamer.core.settings import SettingError, build
 from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Timers
 from gossamer.dissemination.first_pass import CopiesPass, MulticastPass
@@ -74,56 +72,6 @@ REPAIRS: Final[Mapping[str, MakeRung]] = {
 HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}
 MEMBERSHIPS: Final[Mapping[str, type[Rung]]] = {"sponsored": Sponsored}
 ORDERS: Final[Mapping[str, type[Unordered] | type[Fifo]]] = {"none": Unordered, "fifo": Fifo}
-
-PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "unreliable": {"dissemination": "multicast", "repair": "none"},
-    "basic": {"dissemination": "copies", "repair": "acknowledged"},
-    "lbrm": {"repair": "logger", "loggers": 1, "heartbeat": "variable"},
-    "rpbcast": {
-        "repair": "negative",
-        "buffering": "age",
-        "loggers": 1,
-        "heartbeat": "hashed",
-        "membership": "sponsored",
-    },
-    "pbcast": {
-        "repair": "digest",
-        "buffering": "age",
-        "ordering": "fifo",
-        "gossip_period": 0.1,
-        "selection": "uniform",
-        "multicast_after": 2,
-    },
-}
-
-
-def preset(name: str, overrides: Mapping[str, Any] | None = None) -> ProtocolSettings:
-    """The settings of the protocol `name`, with any of them overridden; SettingError if they cannot be."""
-    if name not in PRESETS:
-        raise SettingError(f"protocol.name = {name!r}: must be one of {', '.join(sorted(PRESETS))}")
-    settings = build(ProtocolSettings, {"name": name, **PRESETS[name], **(overrides or {})}, "protocol")
-    if settings.repair == "logger" and not settings.loggers:
-        raise SettingError("protocol.loggers = 0: must be at least 1 where protocol.repair is logger")
-    return settings
-
-
-def promises(settings: ProtocolSettings) -> tuple[str, ...]:
-    """What a protocol claims of every run, in the words of the specification checkers."""
-    claimed = ["no-bogus", "at-most-once"]
-    if settings.repair == "acknowledged" or settings.loggers:
-        claimed.append("eventual")
-    elif settings.repair != "none":
-        claimed.append("eventual-or-lost")
-    if settings.ordering == "fifo":
-        claimed.append("fifo")
-    if settings.buffering != "none":
-        claimed.append("bounded")
-    return tuple(claimed)
-
-
-def bounds(settings: ProtocolSettings) -> dict[str, int]:
-    """The most packets that a member's buffer may hold, where the protocol sets a bound."""
-    return {"buffer": settings.buffer_packets} if settings.buffering == "size" else {}
 
 
 class Stack:
@@ -473,24 +421,28 @@ class Stack:
         self._call(self._on_view_changed, now, joined, left, out)
 
     def _published(self, now: float, happened: Published, out: Effects) -> None:
-        if not any(holds(now, happened.body, out) for holds in self._holders):
-            self.publish(now, happened.body, out)
+        bodies = happened.bodies
+        for holds in self._holders:
+            bodies = holds(now, bodies, out)
+        if bodies:
+            self.publish(now, bodies, out)
 
-    def publish(self, now: float, body: bytes, out: Effects) -> None:
-        """Make a packet of `body` and send it, unless the member is full."""
+    def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None:
+        """Make packets of `bodies` and send them, unless the member is full."""
         if reason := self.full():
-            out.append(Refuse(body, reason))
+            out.extend(Refuse(body, reason) for body in bodies)
             return
         stream = self.streams[self.me]
-        packet = Packet(self.me, stream.next, body)
-        if stream.next >= self._checked_out:
-            self._checked_out = stream.next + self.settings.sequence_block
+        first, me = stream.next, self.me
+        run = [Packet(me, seqno, body) for seqno, body in enumerate(bodies, first)]
+        stream.next = first + len(run)
+        if stream.next > self._checked_out:
+            self._checked_out = stream.next - 1 + self.settings.sequence_block
             out.append(CheckOut(self._checked_out))
-        stream.next += 1
-        out.append(Announce(packet))
-        self._call(self._on_published, now, packet, out)
-        self._keep(now, [packet], out)
-        self._order.accepted([[packet]], FIRST_PASS, stream, out)
+        out.append(Announce(run))
+        self._call(self._on_published, now, run, out)
+        self._keep(now, run, out)
+        self._order.accepted([run], FIRST_PASS, stream, out)
 
     def _received(self, now: float, happened: Received, out: Effects) -> None:
         sender = happened.sender
@@ -545,8 +497,3 @@ def _make_buffer(settings: ProtocolSettings) -> Buffer:
             return BySize(settings.buffer_packets)
         case _:
             return NoBuffer()
-
-
-def describe(settings: ProtocolSettings) -> dict[str, Any]:
-    """The settings as a plain table, for traces and reports."""
-    return dataclasses.asdict(settings)

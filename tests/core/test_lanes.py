@@ -8,7 +8,8 @@ from gossamer.core.effects import Deliver
 from gossamer.core.inputs import LeaveAsked, Received, Started
 from gossamer.core.lanes import Lanes
 from gossamer.core.packets import Packet
-from gossamer.stack import Stack, preset
+from gossamer.presets import preset
+from gossamer.stack import Stack
 
 MEMBERS = (0, 1, 2, 3, 4)
 

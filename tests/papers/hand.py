@@ -12,7 +12,8 @@ from gossamer.core.ids import LOGGER
 from gossamer.core.inputs import Heard, Input, Published, Received, Started, Woke
 from gossamer.core.messages import Data, Message, Repair
 from gossamer.core.packets import Packet
-from gossamer.stack import Stack, preset
+from gossamer.presets import preset
+from gossamer.stack import Stack
 
 
 @dataclass

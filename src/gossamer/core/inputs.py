@@ -46,11 +46,13 @@ class Reconnected:
     """The network is back."""
 
 
-@dataclass(slots=True)
 class Published:
-    """The application published one packet's worth of events."""
+    """The application published so many packets' worth of events."""
 
-    body: bytes
+    __slots__ = ("bodies",)
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.bodies = bodies
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ it: it keeps its own state, reads the member's common state through the `Ladder`
 Rungs do not know each other. A rung overrides the hooks that concern it; the stack calls only those.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -105,8 +105,8 @@ class Ladder(Protocol):
     def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None:
         """Await the packets of `sender` from `first` on anew, as far as a log holds them."""
 
-    def publish(self, now: float, body: bytes, out: Effects) -> None:
-        """Make a packet of `body` and send it, unless the member is full."""
+    def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None:
+        """Make packets of `bodies` and send them, unless the member is full."""
 
     def escalate(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Peers cannot repair these: the next rung's turn, or a loss if there is none."""
@@ -180,9 +180,9 @@ class Rung:
         """Every packet of this member below this number is done with, as far as this rung cares."""
         return UNLIMITED
 
-    def holds(self, now: float, body: bytes, out: Effects) -> bool:
-        """Whether this rung takes over what was published, to `publish` it later or to refuse it."""
-        return False
+    def holds(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
+        """What may go of what was published; the rest this rung takes over, to `publish` it later or to refuse it."""
+        return bodies
 
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
@@ -209,8 +209,8 @@ class Rung:
     def sponsoring(self, to: int, resume: bool, horizon: Horizon) -> None:
         """`to` is about to be told to begin at `horizon`: correct it, if this rung knows better."""
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
-        """The member published a packet."""
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """The member published packets."""
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """New packets came (never twice the same)."""

@@ -130,12 +130,7 @@ class Member:
 
     def publish(self, bodies: list[bytes]) -> None:
         """Some packets' worth of events, sent together."""
-        now = self.now()
-        effects: list[Effect] = []
-        for body in bodies:
-            effects += self.stack.step(now, Published(body))
-        self._carry_out(effects)
-        self._arm()
+        self.step(Published(*bodies))
 
     def step(self, happened: Input) -> None:
         """One input, its effects, and the next deadline."""
@@ -233,8 +228,8 @@ class Member:
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
         match effect:
-            case Announce(packet):
-                self._watch.published(packet)
+            case Announce(run):
+                self._watch.published(run)
             case ReportLost():
                 self._inbox.given_up(effect)
             case BecomeMember(horizon):

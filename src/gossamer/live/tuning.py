@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.transport import Address, Transport
+from gossamer.presets import preset
 from gossamer.settings import Settings
-from gossamer.stack import preset
 
 BUFFER_BYTES = 64 << 20
 """What a member keeps for others."""

@@ -329,8 +329,9 @@ class World:
 
     def _announce(self, member: int, effect: Announce) -> None:
         owed_to = [m for m in self.view if self.states[m] != DOWN] if self.disturbed else self.view
-        self.ledger.published(self.now, effect.packet, owed_to)
-        self.recorder.published(self.now, effect.packet)
+        for packet in effect.run:
+            self.ledger.published(self.now, packet, owed_to)
+            self.recorder.published(self.now, packet)
 
     def _deliver(self, member: int, effect: Deliver) -> None:
         self._delivered([member], effect.run, effect.phase)
