@@ -6,6 +6,7 @@ once, and passes a gap from rung to rung until it is filled, given up or found n
 the rungs'. `presets.py` has the choices of rungs and numbers by name.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
@@ -27,7 +28,7 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
+from gossamer.core.ladder import UNLIMITED, Buffer, Effects, Ladder, Rung
 from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
 from gossamer.core.packets import Packet, Run, split_into_runs
@@ -103,6 +104,7 @@ class Stack:
         "_on_started",
         "_on_view_changed",
         "_order",
+        "_rooms",
         "_rungs",
         "_worth",
         "address",
@@ -215,7 +217,7 @@ class Stack:
 
     def room(self) -> int:
         """How many more packets may be published before one is refused."""
-        return 0 if self.full() and not self._holders else min(rung.room() for rung in self._rungs)
+        return 0 if self.full() and not self._holders else min([room() for room in self._rooms], default=UNLIMITED)
 
     def unsent(self) -> int:
         """How many published packets have not been sent yet."""
@@ -299,9 +301,7 @@ class Stack:
 
     def lacking(self, numbers: PerSender) -> PerSender:
         """What this member's log lacks of `numbers`, and never had."""
-        for rung in self._rungs:
-            numbers = rung.log_lacks(numbers)
-        return numbers
+        return functools.reduce(lambda rest, rung: rung.log_lacks(rest), self._rungs, numbers)
 
     def suspect(self, now: float, member: int, out: Effects) -> None:
         """Nobody hears `member`: take it for disconnected."""
@@ -371,6 +371,7 @@ class Stack:
         self._on_sponsoring = overriding("sponsoring")
         self._fullness = [self._not_yet, *overriding("full")]
         self._holders = overriding("holds")
+        self._rooms = overriding("room")
         self._messages: dict[type, list[Any]] = {}
         for rung in self._rungs:
             for kind, handler in rung.messages().items():

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
-from time import monotonic
+from time import monotonic, time_ns
 from types import TracebackType
 from typing import Any, Self
 from zlib import crc32
@@ -66,7 +66,6 @@ class Group:
         self.me = secrets.randbits(63) if identity is None else identity
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
-        self._published_at = 0.0
 
     async def __aenter__(self) -> Self:
         settings = self.settings
@@ -122,7 +121,7 @@ class Group:
     ) -> None:
         try:
             await asyncio.wait_for(self.flush(), LEAVE_TIMEOUT_S)
-            if monotonic() - self._published_at < 1.0:
+            if time_ns() - self._outbox.last_ns < 1e9:
                 await asyncio.sleep(LINGER_S)
         except TimeoutError:
             self._member.stats["left before everything was sent or logged"] += 1
@@ -138,7 +137,6 @@ class Group:
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event; never waits for anybody. Returns the packet that it will travel in; `Full` if nothing fits."""
-        self._published_at = monotonic()
         return self._outbox.publish(subject, payload, attributes or None)
 
     async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
@@ -153,8 +151,7 @@ class Group:
         """Send many events of one subject, in order, the fast road; waits for room."""
         at = 0
         while True:
-            self._published_at = monotonic()
-            at += self._outbox.take(subject, payloads, at)
+                at += self._outbox.take(subject, payloads, at)
             if at >= len(payloads):
                 break
             await self._until(self._outbox.room)

@@ -11,7 +11,7 @@ from typing import Any
 from gossamer.core.ids import PacketId
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
-from gossamer.wire.events import Packer
+from gossamer.wire.events import Packer, count_events, pack_equal
 from gossamer.wire.fragments import fragments
 
 SUBJECTS_REMEMBERED = 10_000
@@ -37,7 +37,8 @@ class Outbox:
         self._bodies: list[bytes] = []
         self._large = 0
         self._scheduled = False
-        self._first_ns = 0
+        self.last_ns = 0
+        """When the packet that is being filled was begun; of the last one, if none is."""
         self._loop = asyncio.get_running_loop()
         self._subjects: set[str] = set()
         self._id = PacketId(member.me, member.stack.streams[member.me].next)
@@ -59,6 +60,7 @@ class Outbox:
         if not self._scheduled:
             self._schedule()
         taken = self._packer.add_many(subject, payloads, at)
+        taken += self._take_full(subject, payloads, at + taken)
         while at + taken < len(payloads) and self._turn_over(1):
             more = self._packer.add_many(subject, payloads, at + taken)
             if not more:
@@ -66,6 +68,23 @@ class Outbox:
                 more = 1
             taken += more
         return taken
+
+    def _take_full(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
+        """Whole packets of events that are alike, without packing them one by one."""
+        if at >= len(payloads) or not self._turn_over(1):
+            return 0
+        bodies = pack_equal(subject, payloads, at, self._body_bytes, time_ns())
+        bodies = bodies[: max(0, self._member.stack.room() - len(self._bodies))]
+        if not bodies:
+            return 0
+        each = count_events(bodies[0])
+        self.published += each * len(bodies)
+        self._number(len(bodies))
+        for body in bodies:
+            self._bodies.append(body)
+            if len(self._bodies) >= self._burst:
+                self._pass_on()
+        return each * len(bodies)
 
     def room(self) -> bool:
         """Whether another packet may be begun."""
@@ -87,7 +106,7 @@ class Outbox:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self._first_ns = time_ns()
+        self.last_ns = time_ns()
         self._loop.call_soon(self.send)
 
     def _check(self, subject: str) -> None:
@@ -138,12 +157,12 @@ class Outbox:
         self._close_packet()
         if len(self._bodies) >= self._burst:
             self._pass_on()
-        self._first_ns = time_ns()
+        self.last_ns = time_ns()
         return True
 
     def _close_packet(self) -> None:
         self.published += self._packer.count
-        self._bodies.append(self._packer.body(self._first_ns))
+        self._bodies.append(self._packer.body(self.last_ns))
         self._number(1)
 
     def _number(self, packets: int) -> None:

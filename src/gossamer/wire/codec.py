@@ -64,6 +64,10 @@ DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
 _DATA, _REPAIR = 1, 2
+_DATA_HEAD = Struct("!BBBBIQQ")
+_BODY_AT: Final = _DATA_HEAD.size
+_BEYOND: Final = 1 << 63
+_OURS: Final = (MAGIC, VERSION, 0)
 _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Ack: (3, (("have", PER_SENDER),)),
     Request: (4, (("wanted", PER_SENDER),)),
@@ -149,6 +153,10 @@ def size(message: Message) -> int:
 def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
     """The header and the message of a datagram; WireError, never any other error, if it is not one."""
     data = _intact(memoryview(datagram))
+    if len(data) >= _BODY_AT and data[2] == _DATA:  # most of what comes: in one go
+        magic, version, _, flags, group, source, seqno = _DATA_HEAD.unpack_from(data)
+        if (magic, version, flags) == _OURS and source < _BEYOND and seqno < _BEYOND:
+            return Header(group, source), Data(Packet(source, seqno, bytes(data[_BODY_AT:])))
     header, code = _decode_header(data)
     try:
         return header, _decode_message(header, code, data)
