@@ -151,7 +151,7 @@ class Group:
         """Send many events of one subject, in order, the fast road; waits for room."""
         at = 0
         while True:
-                at += self._outbox.take(subject, payloads, at)
+            at += self._outbox.take(subject, payloads, at)
             if at >= len(payloads):
                 break
             await self._until(self._outbox.room)
