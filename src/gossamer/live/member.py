@@ -88,6 +88,7 @@ class Member:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._reading = False
+        self._stopped = False
         self._own_address = transport.address
         host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
@@ -107,6 +108,7 @@ class Member:
 
     async def stop(self) -> None:
         """Close everything."""
+        self._stopped = True
         self.pause()
         if self._timer is not None:
             self._timer.cancel()
@@ -123,7 +125,7 @@ class Member:
 
     def resume(self) -> None:
         """Read again."""
-        if not self._reading:
+        if not self._reading and not self._stopped:
             self._reading = True
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
