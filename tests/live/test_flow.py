@@ -75,20 +75,22 @@ def test_a_receiver_that_is_a_little_slow_costs_the_others_a_twentieth_at_most()
 
 def test_blame_wears_off():
     sender = Sender(1, 2, 3)
-    for _ in range(20):  # every 20 s a hiccup of half its patience: never let go
-        sender.send()
+
+    def hiccup() -> None:
+        """Receiver 3 is late by half the patience."""
+        sender.round(1, 2)
+        assert sender.send() == 0
         sender.now += PATIENCE / 2
-        for receiver in (1, 2):
-            sender.window.reported(sender.now, receiver, sender.head, sender.head)
-        assert sender.window.closed(sender.now, sender.head)
-        sender.window.reported(sender.now, 3, sender.head, sender.head)
+        if not sender.send():
+            sender.window.reported(sender.now, 3, sender.head, sender.head)
+
+    for _ in range(20):
+        hiccup()
         assert not sender.window.lagging
         sender.now += 20.0
-    for _ in range(20):  # the same in a row: too much
-        sender.round(1, 2, seconds=PATIENCE / 2)
-        if sender.window.lagging:
-            break
-        sender.window.reported(sender.now, 3, sender.head, sender.head)
+    hiccup()
+    hiccup()  # two in a row are too many
+    hiccup()
     assert list(sender.window.lagging) == [3]
 
 

@@ -17,8 +17,8 @@ from gossamer.core.messages import Horizon, PerSender
 from gossamer.core.packets import Packet, Run
 from gossamer.live.subscription import Losses, Lost, Subscription
 from gossamer.live.watch import Watch
-from gossamer.pubsub.table import Subscriptions
 from gossamer.pubsub.predicates import Filter
+from gossamer.pubsub.table import Subscriptions
 from gossamer.wire.codec import WireError
 from gossamer.wire.events import Event, count_events, is_fragment, unpack
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
