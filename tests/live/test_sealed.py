@@ -209,3 +209,32 @@ def test_an_empty_datagram_harms_nobody():
             assert payloads(await collect(heard, 1)) == [b"1"]
 
     run(story())
+
+
+def test_old_words_replayed_to_a_newcomer_turn_no_traffic_to_the_stranger():
+    """A newcomer cannot know what was said before it came; but whom it answers, the view says, not the datagram."""
+
+    async def story():
+        shared = settings(key=key())
+        stranger = UdpTransport(Endpoint.parse(shared.address, shared.interface))
+        captured: list[bytes] = []
+        answers: list[bytes] = []
+        async with joined(2, shared) as (a, b):
+            a.publish("n", b"1")
+            await a.flush()
+            stranger.read(stranger.multicast, lambda datagrams, _: captured.extend(map(bytes, datagrams)))
+            assert len(captured) > 3
+            async with Group(GROUP, shared) as late:
+                await until(lambda: len(late.members()) == 3)
+                heard = late.subscribe(">")
+                rounds = late.stats()["sent"]["gossip"]
+                stranger.send_to(captured, late._member._transport.address)
+                await until(lambda: late.stats()["sent"]["gossip"] > rounds + 20)
+                b.publish("n", b"2")
+                assert payloads(await collect(heard, 1)) == [b"2"]
+                assert len(late.members()) == 3
+            stranger.read(stranger.unicast, lambda datagrams, _: answers.extend(map(bytes, datagrams)))
+            stranger.close()
+            assert answers == []
+
+    run(story())
