@@ -21,9 +21,11 @@ from gossamer.core.inputs import (
     Heard,
     Input,
     LeaveAsked,
+    Paused,
     Published,
     Received,
     Reconnected,
+    Resumed,
     Started,
     ViewChanged,
     Woke,
@@ -213,6 +215,8 @@ class Stack:
             LeaveAsked: lambda now, happened, out: self._call(self._on_leave_asked, now, out),
             Disconnecting: lambda now, happened, out: self._call(self._on_disconnecting, now, out),
             Reconnected: lambda now, happened, out: self._call(self._on_reconnected, now, out),
+            Paused: _of_no_concern,
+            Resumed: _of_no_concern,
         }
         self._index_hooks()
 
@@ -505,6 +509,10 @@ class Stack:
     def _woke(self, now: float, happened: Woke, out: Effects) -> None:
         for name in self.timers.due(now):
             self._alarms[name](now, out)
+
+
+def _of_no_concern(now: float, happened: Input, out: Effects) -> None:
+    """For inputs that only some rungs care about."""
 
 
 def _make_buffer(settings: ProtocolSettings) -> Buffer:

@@ -47,6 +47,16 @@ class Reconnected:
 
 
 @dataclass(slots=True)
+class Paused:
+    """The member has stopped reading what comes, because the application is slow; its clock goes on."""
+
+
+@dataclass(slots=True)
+class Resumed:
+    """The member reads again."""
+
+
+@dataclass(slots=True)
 class Published:
     """The application published one packet's worth of events."""
 
@@ -118,6 +128,8 @@ Input = (
     | LeaveAsked
     | Disconnecting
     | Reconnected
+    | Paused
+    | Resumed
     | Published
     | Received
     | Heard

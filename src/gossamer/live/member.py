@@ -29,7 +29,7 @@ from gossamer.core.effects import (
     Unicast,
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
-from gossamer.core.inputs import Heard, Input, Published, Received, Started, Woke
+from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
 from gossamer.core.messages import Data, Echo, Holdings, Message, Probe, Profile, Repair
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
@@ -124,6 +124,7 @@ class Member:
         """Stop reading: what comes waits in the kernel, and what does not fit there is repaired later."""
         if self._reading:
             self._reading = False
+            self.step(Paused())
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.remove_reader(sock)
 
@@ -131,6 +132,7 @@ class Member:
         """Read again."""
         if not self._reading and not self._stopped:
             self._reading = True
+            self.step(Resumed())
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
 
