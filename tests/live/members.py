@@ -106,7 +106,7 @@ class Process:
     def wait(self, patience_s: float = PATIENCE_S) -> tuple[int, str, str]:
         """Exit code, output and errors."""
         out, err = self.popen.communicate(timeout=patience_s)
-        return self.popen.returncode, out.decode(), err.decode()
+        return self.popen.returncode, (out or b"").decode(), (err or b"").decode()
 
 
 @contextmanager

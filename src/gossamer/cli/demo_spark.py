@@ -1,4 +1,4 @@
-"""The end of `gossamer demo --spark`: its events archived to Parquet, and an audit of every event at every subscriber."""
+"""The end of `gossamer demo --spark`: its events archived to Parquet, and an audit of each at every subscriber."""
 
 from pathlib import Path
 

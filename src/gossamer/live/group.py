@@ -81,7 +81,8 @@ class Group:
         try:
             self._open(transport, envelope_for(settings, Header(crc32(self.name.encode()), self.me)))
             self._member.start()
-            await asyncio.wait_for(self._member.joined.wait(), JOIN_TIMEOUT_S)
+            async with asyncio.timeout(JOIN_TIMEOUT_S):  # `wait_for` of Python 3.11 may swallow an interrupt
+                await self._member.joined.wait()
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -93,8 +94,9 @@ class Group:
         return self
 
     async def _give_up(self, transport: Transport) -> None:
-        """Before we were a member."""
+        """Before we were a member; others may take us for one already."""
         if "_member" in self.__dict__:
+            self._member.step(LeaveAsked())
             await self._member.stop()
         else:
             transport.close()
@@ -134,7 +136,8 @@ class Group:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         try:
-            await asyncio.wait_for(self.flush(), LEAVE_TIMEOUT_S)
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self.flush()
             if monotonic() - self._published_at < 1.0:
                 await asyncio.sleep(LINGER_S)
         except TimeoutError:
@@ -142,7 +145,8 @@ class Group:
         self._outbox.close()
         self._member.step(LeaveAsked())
         try:
-            await asyncio.wait_for(self._member.left.wait(), LEAVE_TIMEOUT_S)
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
         await self._member.stop()

@@ -123,7 +123,8 @@ class Subscription:
         """All that is there; waits for something, TimeoutError after `timeout` seconds. None at the end."""
         try:
             while self._position >= len(self._items):
-                await (self._fetch() if timeout is None else asyncio.wait_for(self._fetch(), timeout))
+                async with asyncio.timeout(timeout):
+                    await self._fetch()
         except StopAsyncIteration:
             return None
         return self.rest()
