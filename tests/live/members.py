@@ -38,7 +38,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     async def watched() -> None:
         failures: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
-        await asyncio.wait_for(story, PATIENCE_S)
+        await asyncio.wait_for(story, 3 * PATIENCE_S)
         assert not failures
 
     asyncio.run(watched())
