@@ -3,17 +3,14 @@
 A packet climbs: published -> first pass -> accepted, or a gap -> repair by peers -> repair by a logger -> order
 -> delivered. The stack does what every protocol shares: it numbers what is published, accepts each packet at most
 once, and passes a gap from rung to rung until it is filled, given up or found never to have been. The rest is
-the rungs'. `presets.py` has the choices of rungs and numbers by name.
+the rungs' (`rungs.py` says which). `presets.py` has the choices of rungs and numbers by name.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any
 
-from gossamer.buffering.by_age import ByAge
-from gossamer.buffering.by_size import BySize
-from gossamer.buffering.none import NoBuffer
 from gossamer.core.effects import Announce, CheckOut, Note, Refuse
 from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
@@ -21,14 +18,16 @@ from gossamer.core.inputs import (
     Heard,
     Input,
     LeaveAsked,
+    Paused,
     Published,
     Received,
     Reconnected,
+    Resumed,
     Started,
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import UNLIMITED, Buffer, Effects, Ladder, Rung
+from gossamer.core.ladder import UNLIMITED, Effects, Rung
 from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
 from gossamer.core.packets import Packet, Run, split_into_runs
@@ -38,41 +37,10 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.service import TIMER, Service
 from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Timers
-from gossamer.dissemination.first_pass import CopiesPass, MulticastPass
-from gossamer.dissemination.flow import Flow
-from gossamer.dissemination.trees import Trees
-from gossamer.membership.sponsored import Sponsored
-from gossamer.membership.suspicion import Suspicion
-from gossamer.ordering.fifo import Fifo
-from gossamer.ordering.none import Unordered
-from gossamer.repair.acknowledged import Acknowledged
-from gossamer.repair.digest import digest_gossip
-from gossamer.repair.hashed_heartbeat import HashedHeartbeat
-from gossamer.repair.history import History
-from gossamer.repair.logger import Logger
-from gossamer.repair.logger_client import LoggerClient
-from gossamer.repair.negative import NegativeGossip
-from gossamer.repair.refill import Refill
-from gossamer.repair.send_buffer import SendBuffer
-from gossamer.repair.variable_heartbeat import VariableHeartbeat
+from gossamer.rungs import ORDERS, buffer_of, rungs_of
 
 Worth = Callable[[int, int, int], bool]
 """The application's say (000 §2.2, §3.3): whether `first..last` of a sender are worth asking for."""
-
-MakeRung = Callable[[Ladder], Rung]
-DISSEMINATIONS: Final[Mapping[str, MakeRung]] = {
-    "multicast": MulticastPass,
-    "copies": CopiesPass,
-    "trees": Trees,
-}
-REPAIRS: Final[Mapping[str, MakeRung]] = {
-    "acknowledged": Acknowledged,
-    "negative": NegativeGossip,
-    "digest": digest_gossip,
-}
-HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}
-MEMBERSHIPS: Final[Mapping[str, type[Rung]]] = {"sponsored": Sponsored}
-ORDERS: Final[Mapping[str, type[Unordered] | type[Fifo]]] = {"none": Unordered, "fifo": Fifo}
 
 
 class Stack:
@@ -148,7 +116,7 @@ class Stack:
         self.streams: Streams = {me: Stream()}
         self.timers = Timers()
         self.peers = Peers(me, members, loggers, settings.selection)
-        self.buffer = _make_buffer(settings)
+        self.buffer = buffer_of(settings)
         self.service = Service(settings.service_limit, settings.service_queue, self.timers)
         self._worth = worth
         self._observed = observed  # whether somebody wants to see the buffer change
@@ -158,7 +126,7 @@ class Stack:
         self._lanes = lanes
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
-        self._rungs = self._build_rungs()
+        self._rungs = rungs_of(self)
         self._on: dict[type, Callable[[float, Any, Effects], None]] = {
             Received: self._received,
             Heard: self._heard,
@@ -169,6 +137,8 @@ class Stack:
             LeaveAsked: lambda now, happened, out: self._call(self._on_leave_asked, now, out),
             Disconnecting: lambda now, happened, out: self._call(self._on_disconnecting, now, out),
             Reconnected: lambda now, happened, out: self._call(self._on_reconnected, now, out),
+            Paused: _of_no_concern,
+            Resumed: _of_no_concern,
         }
         self._index_hooks()
 
@@ -335,20 +305,6 @@ class Stack:
         else:
             self.streams[sender] = Stream(start, self._lanes.of(sender), self.me)
 
-    def _build_rungs(self) -> tuple[Rung, ...]:
-        settings = self.settings
-        kinds: list[MakeRung | None] = [DISSEMINATIONS[settings.dissemination]]
-        if self.peers.loggers or settings.membership == "sponsored":  # then loggers may come later
-            kinds += [Logger, Refill] if self.is_logger else [SendBuffer, History]
-            kinds += [LoggerClient]
-        kinds += [REPAIRS.get(settings.repair), HEARTBEATS.get(settings.heartbeat)]
-        kinds += [MEMBERSHIPS.get(settings.membership)]
-        if settings.suspect_after:
-            kinds += [Suspicion]
-        if settings.rate_limit or settings.admission or settings.window:
-            kinds += [Flow]
-        return tuple(kind(self) for kind in kinds if kind is not None)
-
     def _index_hooks(self) -> None:
         """Find out once who overrides what, so that nobody pays for hooks that do nothing."""
 
@@ -490,11 +446,5 @@ class Stack:
             self._alarms[name](now, out)
 
 
-def _make_buffer(settings: ProtocolSettings) -> Buffer:
-    match settings.buffering:
-        case "age":
-            return ByAge(settings.gc_rounds)
-        case "size":
-            return BySize(settings.buffer_packets)
-        case _:
-            return NoBuffer()
+def _of_no_concern(now: float, happened: Input, out: Effects) -> None:
+    """For inputs that only some rungs care about."""

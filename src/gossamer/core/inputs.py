@@ -46,6 +46,16 @@ class Reconnected:
     """The network is back."""
 
 
+@dataclass(slots=True)
+class Paused:
+    """The member has stopped reading what comes, because the application is slow; its clock goes on."""
+
+
+@dataclass(slots=True)
+class Resumed:
+    """The member reads again."""
+
+
 class Published:
     """The application published so many packets' worth of events."""
 
@@ -123,6 +133,8 @@ Input = (
     | LeaveAsked
     | Disconnecting
     | Reconnected
+    | Paused
+    | Resumed
     | Published
     | Received
     | Heard

@@ -25,6 +25,7 @@ from gossamer.core.timers import Timers
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 TimerHandler = Callable[[float, Effects], None]
+InputHandler = Callable[[float, Any, Effects], None]
 UNLIMITED = 1 << 62
 
 
@@ -149,7 +150,7 @@ class Rung:
         """The timers this rung sets, by name."""
         return {}
 
-    def inputs(self) -> Mapping[type, Callable[[float, Any, Effects], None]]:
+    def inputs(self) -> Mapping[type, InputHandler]:
         """The inputs that concern this rung alone."""
         return {}
 

@@ -22,6 +22,9 @@ BURST_BYTES = 60_000
 class Full(Exception):
     """Too much is published and not yet sent: try again later, or `await publish_wait(...)`."""
 
+    packets = 1
+    """So many packets have to fit before it is worth trying again."""
+
 
 class Outbox:
     """What is published and not yet a packet."""
@@ -39,6 +42,7 @@ class Outbox:
         self._scheduled = False
         self.last_ns = 0
         """When the packet that is being filled was begun; of the last one, if none is."""
+        self._closed = False
         self._loop = asyncio.get_running_loop()
         self._subjects: set[str] = set()
         self._id = PacketId(member.me, member.stack.streams[member.me].next)
@@ -53,8 +57,8 @@ class Outbox:
             return self._add_to_next(subject, payload, attributes)
         return self._id
 
-    def take(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
-        """Take as many of `payloads[at:]` as there is room for now; how many."""
+    def take(self, subject: str, payloads: Sequence[bytes], at: int) -> tuple[int, int]:
+        """Take as many of `payloads[at:]` as there is room for now; how many, and the packets that the next needs."""
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
@@ -64,10 +68,13 @@ class Outbox:
         while at + taken < len(payloads) and self._turn_over(1):
             more = self._packer.add_many(subject, payloads, at + taken)
             if not more:
-                self._add_large(subject, payloads[at + taken], None)
+                try:
+                    self._add_large(subject, payloads[at + taken], None)
+                except Full as full:
+                    return taken, full.packets
                 more = 1
             taken += more
-        return taken
+        return taken, 1
 
     def _take_full(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
         """Whole packets of events that are alike, without packing them one by one."""
@@ -86,9 +93,14 @@ class Outbox:
                 self._pass_on()
         return each * len(bodies)
 
-    def room(self) -> bool:
-        """Whether another packet may be begun."""
-        return self._member.stack.room() > len(self._bodies)
+    def room(self, packets: int = 1) -> bool:
+        """Whether so many more packets may be begun."""
+        return self._member.stack.room() >= len(self._bodies) + packets
+
+    def close(self) -> None:
+        """Nothing can be published any more: to say so costs nothing before."""
+        self._closed = True
+        self._subjects.clear()
 
     def send(self) -> None:
         """Send all that is there, as far as there is room; the rest when there is."""
@@ -110,6 +122,8 @@ class Outbox:
         self._loop.call_soon(self.send)
 
     def _check(self, subject: str) -> None:
+        if self._closed:
+            raise RuntimeError("the group was left: nothing can be published any more; join again")
         check_subject(subject)
         if len(self._subjects) >= SUBJECTS_REMEMBERED:
             self._subjects.clear()
@@ -138,8 +152,10 @@ class Outbox:
             time_ns=time_ns(),
             limit_event_bytes=self._event_bytes_max,
         )
-        if self._member.stack.room() < len(bodies) + len(self._bodies):
-            raise Full(f"no room for the {len(bodies)} packets of this event now: try again later")
+        if not self.room(len(bodies)):
+            full = Full(f"no room for the {len(bodies)} packets of this event now: try again later")
+            full.packets = len(bodies)
+            raise full
         self._large += 1
         self._bodies += bodies
         self._number(len(bodies))
