@@ -1,15 +1,17 @@
-"""One Spark session for all tests of a process: it takes seconds to start."""
+"""One Spark session for all tests of the pipeline: it takes seconds to start."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from gossamer.pipeline.session import running
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A local session with two cores."""
-    with running("tests", "local[2]") as session:
+def spark() -> Iterator["SparkSession"]:
+    with running("gossamer tests", "local[2]") as session:
         yield session

@@ -8,7 +8,9 @@ from gossamer.cli.check import check
 from gossamer.cli.demo import demo
 from gossamer.cli.doctor import doctor
 from gossamer.cli.key import app as key
+from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
+from gossamer.cli.pipeline import app as pipeline
 from gossamer.cli.plan import plan
 from gossamer.cli.pub import pub
 from gossamer.cli.simulate import simulate
@@ -35,6 +37,8 @@ app.command()(plan)
 app.command()(doctor)
 app.command()(bench)
 app.add_typer(key)
+app.add_typer(log, name="log")
+app.add_typer(pipeline, name="pipeline")
 
 
 @app.callback(invoke_without_command=True)

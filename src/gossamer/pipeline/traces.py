@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gossamer.pipeline.archive import read_archive
 from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.session import PipelineError
+from gossamer.store.data_file import DATA_FILE
 from gossamer.trace.reader import row_count
 
 if TYPE_CHECKING:
@@ -18,17 +19,27 @@ if TYPE_CHECKING:
 
 def read_traces(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
     """The rows of these files, or of the files in these folders; `TraceError` names one that is no trace."""
+    return spark.read.parquet(*check_traces(paths))
+
+
+def check_traces(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files themselves, each of them a trace, else `TraceError`."""
     files = [file for path in paths for file in _files(Path(path))]
     for file in files:
         row_count(file)  # reads the footer only, and checks the schema
-    return spark.read.parquet(*map(str, files))
+    return list(map(str, files))
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether this looks like a log store, not like an archive."""
+    return (Path(path) / DATA_FILE).exists()
 
 
 def read_events(spark: SparkSession, where: str | os.PathLike[str], options: ReadOptions | None = None) -> DataFrame:
     """The events of a log store or of an archive, whichever `where` is."""
     from gossamer.pipeline.source import LogSource
 
-    if not (Path(where) / "data.mdb").exists():
+    if not is_store(where):
         return read_archive(spark, where)
     spark.dataSource.register(LogSource)
     given = options or ReadOptions.parse({"store": str(where)})

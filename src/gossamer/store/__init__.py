@@ -7,13 +7,23 @@
 import os
 from typing import TYPE_CHECKING
 
-from gossamer.store.contract import Consumer, Damaged, Entry, LogStore, StoreError, StoreFull
+from gossamer.store.contract import Consumer, Damaged, Entry, LogStore, StoreDamaged, StoreError, StoreFull
 from gossamer.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from gossamer.store.on_disk import LmdbStore
 
-__all__ = ["Consumer", "Damaged", "Entry", "LogStore", "MemoryStore", "StoreError", "StoreFull", "open_store"]
+__all__ = [
+    "Consumer",
+    "Damaged",
+    "Entry",
+    "LogStore",
+    "MemoryStore",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "open_store",
+]
 
 
 def open_store(

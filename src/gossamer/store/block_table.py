@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from gossamer.store.range_table import Table
 
 
-def find(table: Table, sender: int, number: int) -> Block | None:
-    """The block that has this packet; None if there is none, or its own table is damaged."""
-    first = _seek(table, sender, number)
-    if first is None or first > number:
+def find(table: Table, sender: int, first: int, last: int) -> Block | None:
+    """Packet `first`, and those up to `last` that share its block; None if it has none, or its table is damaged."""
+    begin = _seek(table, sender, first)
+    if begin is None or begin > first:
         return None
     try:
-        block = unpack(sender, first, table.value())
+        block = unpack(sender, begin, table.value(), slice(first - begin, last - begin + 1))
     except BlockError:
         return None
-    return block if number <= block.last else None
+    return block if block.datagrams else None
 
 
 def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeSet) -> None:
@@ -48,20 +48,21 @@ def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> R
     first = _seek(table, sender, number)
     if first is None or first > number:
         return gone
+    value = table.value()
+    place = number - first
     try:
-        block = unpack(sender, first, table.value())
+        parts = [unpack(sender, first, value, part) for part in (slice(0, place), slice(place + 1, None))]
     except BlockError:  # nothing of it can be read
         table.delete()
         following = _first(table, sender)
         last = first + PACKETS_MAX - 1
         gone.add(first, last if following is None else min(last, following - 1))
         return gone
-    if number <= block.last:
+    if place < count_packets(value):
         table.delete()
-        for part_first, part_last in ((first, number - 1), (number + 1, block.last)):
-            if _any_held(held, part_first, part_last):
-                start, value = block.part(part_first, part_last)
-                table.put(KEY.pack(sender, start), value)
+        for part in parts:
+            if _any_held(held, part.first, part.last):
+                table.put(KEY.pack(sender, part.first), part.pack())
     return gone
 
 

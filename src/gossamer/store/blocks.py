@@ -31,78 +31,78 @@ BLOCK_BYTES_MAX: Final = (
 )  # the last packet may reach over BYTES_FULL
 
 
+ALL: Final = slice(None)
+
+
 class BlockError(ValueError):
     """A block whose table is damaged: nothing in it can be read."""
 
 
 class Block(NamedTuple):
-    """A block as it is read: its table is intact, its packets are checked when they are taken."""
+    """A block, or the part of one that was asked for: the table was intact, the packets are checked when taken."""
 
     sender: int
     first: int
     times: tuple[int, ...]
     checksums: tuple[int, ...]
-    datagrams: list[bytes]
+    datagrams: tuple[bytes, ...]
 
     @property
     def last(self) -> int:
         """The number of its last packet."""
         return self.first + len(self.times) - 1
 
-    def entries(self, first: int, last: int) -> tuple[list[Entry], Damaged | None]:
-        """The packets `first` to `last`, which must be in it, up to the first damaged one, and that one."""
-        part = slice(first - self.first, last - self.first + 1)
-        datagrams, expected = self.datagrams[part], self.checksums[part]
+    def entries(self) -> tuple[list[Entry], Damaged | None]:
+        """Its packets up to the first damaged one, and that one."""
+        datagrams, damaged = self.datagrams, None
         found = tuple(map(crc32, datagrams))
-        damaged = None
-        if found != expected:
-            intact = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
-            damaged = Damaged(self.sender, first + intact)
-            del datagrams[intact:]
+        if found != self.checksums:
+            intact = next(i for i, (a, b) in enumerate(zip(found, self.checksums, strict=True)) if a != b)
+            damaged = Damaged(self.sender, self.first + intact)
+            datagrams = datagrams[:intact]
         # Entry(...) runs Python code for each packet: this does not.
-        rows = zip(repeat(self.sender), range(first, first + len(datagrams)), self.times[part], datagrams)
+        rows = zip(repeat(self.sender), range(self.first, self.first + len(datagrams)), self.times, datagrams)
         return list(map(tuple.__new__, repeat(Entry), rows)), damaged
 
-    def part(self, first: int, last: int) -> tuple[int, bytes]:
-        """The first number and the value of a block with these packets of it, damaged ones included."""
-        part = slice(first - self.first, last - self.first + 1)
-        return first, _pack(self.sender, first, self.times[part], self.checksums[part], self.datagrams[part])
+    def pack(self) -> bytes:
+        """The value for a block of these packets, damaged ones included."""
+        table = _COUNT.pack(len(self.datagrams)) + b"".join(
+            map(_ROW.pack, self.times, map(len, self.datagrams), self.checksums)
+        )
+        checksum = _CHECKSUM.pack(crc32(table, _seed(self.sender, self.first)))
+        return b"".join((table, checksum, *self.datagrams))
 
 
-def pack_run(run: Sequence[Entry]) -> Iterator[tuple[int, bytes]]:
-    """The first number and the value of each block that holds a part of these consecutive packets of one sender."""
+def blocks_of(run: Sequence[Entry]) -> Iterator[Block]:
+    """The blocks that hold these consecutive packets of one sender."""
     for start, end in _cut([len(entry.datagram) for entry in run]):
         sender, first, _, _ = run[start]
         _, _, times, datagrams = zip(*run[start:end], strict=True)
-        yield first, _pack(sender, first, times, tuple(map(crc32, datagrams)), datagrams)
+        yield Block(sender, first, times, tuple(map(crc32, datagrams)), datagrams)
 
 
-def unpack(sender: int, first: int, value: bytes | memoryview) -> Block:
-    """The block with this key and value; BlockError if its table is damaged."""
-    if len(value) > BLOCK_BYTES_MAX:  # before it is copied: a damaged length would lead out of the file
-        raise BlockError
-    value = bytes(value)
+def unpack(sender: int, first: int, value: bytes | memoryview, wanted: slice = ALL) -> Block:
+    """The block with this key and value, or the `wanted` of its packets; BlockError if its table is damaged."""
     count = count_packets(value)
     table_end = _COUNT.size + count * _ROW.size
     start = table_end + _CHECKSUM.size
-    if not 1 <= count <= PACKETS_MAX or len(value) < start:
+    # a damaged length is seen before anything is copied: it would lead out of the file
+    if not 1 <= count <= PACKETS_MAX or not start <= len(value) <= BLOCK_BYTES_MAX:
         raise BlockError
-    if _CHECKSUM.unpack_from(value, table_end)[0] != crc32(value[:table_end], _seed(sender, first)):
+    table = bytes(value[:table_end])
+    if _CHECKSUM.unpack_from(value, table_end)[0] != crc32(table, _seed(sender, first)):
         raise BlockError
-    times, lengths, checksums = zip(*_ROW.iter_unpack(value[_COUNT.size : table_end]), strict=True)
-    edges = accumulate(lengths, initial=start)
-    return Block(sender, first, times, checksums, [value[a:b] for a, b in pairwise(edges)])
+    times, lengths, checksums = zip(*_ROW.iter_unpack(table[_COUNT.size :]), strict=True)
+    edges = list(accumulate(lengths, initial=start))
+    begin, end, _ = wanted.indices(count)
+    datagrams = bytes(value[edges[begin] : edges[max(begin, end)]])
+    pieces = tuple([datagrams[a - edges[begin] : b - edges[begin]] for a, b in pairwise(edges[begin : end + 1])])
+    return Block(sender, first + begin, times[wanted], checksums[wanted], pieces)
 
 
 def count_packets(value: bytes | memoryview) -> int:
     """How many packets a block has, if its table is intact."""
     return int.from_bytes(value[: _COUNT.size], "big")
-
-
-def _pack(sender: int, first: int, times: Sequence[int], checksums: Sequence[int], datagrams: Sequence[bytes]) -> bytes:
-    rows = b"".join(map(_ROW.pack, times, map(len, datagrams), checksums))
-    table = _COUNT.pack(len(datagrams)) + rows
-    return b"".join((table, _CHECKSUM.pack(crc32(table, _seed(sender, first))), *datagrams))
 
 
 def _seed(sender: int, first: int) -> int:

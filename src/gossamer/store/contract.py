@@ -20,6 +20,10 @@ class StoreFull(StoreError):
     """No room for more: nothing of this call was stored, everything before it is safe."""
 
 
+class StoreDamaged(StoreError):
+    """The store as a whole cannot be trusted: its file is cut short, or its tables are damaged."""
+
+
 class Damaged(StoreError):
     """An entry whose checksum does not match: it is never handed out."""
 

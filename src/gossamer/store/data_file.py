@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 from gossamer.core.messages import PerSender
 from gossamer.core.ranges import RangeSet
 from gossamer.store.blocks import BLOCK_BYTES_MAX, Block, BlockError, unpack
-from gossamer.store.contract import Entry, StoreError
+from gossamer.store.contract import Entry, StoreDamaged, StoreError
 from gossamer.store.layout import KEY
 
 DATA_FILE: Final = "data.mdb"
@@ -57,20 +57,20 @@ def check_whole(store: Path) -> None:
     except OSError as reason:
         raise StoreError(f"{path}: {reason.strerror}") from reason
     if not metas:
-        raise StoreError(f"{path}: not the data file of a store, or its beginning is damaged")
+        raise StoreDamaged(f"{path}: not the data file of a store, or its beginning is damaged")
     newest = max(metas, key=lambda meta: meta.transaction)
     if newest.format != _FORMAT:
         return  # of another LMDB: let LMDB itself judge
     needed = (newest.last_page + 1) * newest.page_bytes
     if size < needed:
-        raise StoreError(
+        raise StoreDamaged(
             f"{path}: cut short, {size:,} of at least {needed:,} bytes; `gossamer log info {store}` says what is"
             " readable, and another logger can fill a new store"
         )
 
 
 def check_structure(store: Path) -> None:
-    """StoreError if pages, trees or the list of free pages contradict each other: LMDB would crash when it writes.
+    """StoreDamaged if pages, trees or the list of free pages contradict each other: LMDB would crash when it writes.
 
     About 0.2 s for a gigabyte of packets. The packets themselves are checked when they are read.
     """
@@ -86,7 +86,7 @@ def check_structure(store: Path) -> None:
             return
         if _newest(store) == before:  # else a consumer committed meanwhile: look again
             break
-    raise StoreError(
+    raise StoreDamaged(
         f"{store / DATA_FILE}: damaged ({problems[0]}); `gossamer log info {store}` says what is readable, and another"
         " logger can fill a new store"
     )
@@ -142,8 +142,10 @@ def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[Block]:
 
 
 def _intact(block: Block) -> Iterator[Entry]:
-    for number in range(block.first, block.last + 1):
-        yield from block.entries(number, number)[0]
+    for at in range(len(block.datagrams)):
+        one = slice(at, at + 1)
+        alone = Block(block.sender, block.first + at, block.times[one], block.checksums[one], block.datagrams[one])
+        yield from alone.entries()[0]
 
 
 def _metas(descriptor: int) -> list[_Meta]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from gossamer.store.contract import StoreError, StoreFull
+from gossamer.store.contract import StoreDamaged, StoreError, StoreFull
 from gossamer.store.data_file import DATA_FILE, check_whole
 
 try:
@@ -205,7 +205,7 @@ class Environment:
         return StoreError(f"{self.path}: {reason}")
 
     def _damaged(self, reason: Exception) -> StoreError:
-        return StoreError(
+        return StoreDamaged(
             f"{self.path}: damaged ({reason}); `gossamer log info {self.path}` says what is readable, and another"
             " logger can fill a new store"
         )

@@ -331,7 +331,7 @@ class LmdbStore:
 
     def _read_some(self, sender: int, first: int, last: int) -> tuple[list[Entry], Damaged | None, int]:
         """What is held of `first..last`, or the beginning of it: the entries, what stopped us, and where to go on."""
-        found: list[tuple[int, int, Block]] = []
+        found: list[Block] = []
         damaged: Damaged | None = None
         copied = 0
         with self._env.reading() as transaction:
@@ -341,12 +341,12 @@ class LmdbStore:
                 if piece is None:
                     first = last + 1
                     break
-                block = block_table.find(packets, sender, piece[0])
+                block = block_table.find(packets, sender, *piece)
                 if block is None:  # held, and not there
                     damaged = Damaged(sender, piece[0])
                 else:
-                    found.append((piece[0], min(piece[1], block.last), block))
-                    first = found[-1][1] + 1
+                    found.append(block)
+                    first = block.last + 1
                     copied += sum(map(len, block.datagrams))
         return *_intact(found, damaged), first
 
@@ -421,15 +421,15 @@ def _shortened(held: RangeSet, last: int, entries_max: int) -> int:
 def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, Entry]) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values for these of a sender's entries."""
     for first, last in numbers.ranges():
-        for number, value in blocks.pack_run([by_number[number] for number in range(first, last + 1)]):
-            yield KEY.pack(sender, number), value
+        for block in blocks.blocks_of([by_number[number] for number in range(first, last + 1)]):
+            yield KEY.pack(sender, block.first), block.pack()
 
 
-def _intact(pieces: list[tuple[int, int, Block]], damaged: Damaged | None) -> tuple[list[Entry], Damaged | None]:
-    """The entries of these pieces of blocks up to a damaged one, and that one; else the one that comes behind them."""
+def _intact(found: list[Block], damaged: Damaged | None) -> tuple[list[Entry], Damaged | None]:
+    """The entries of these blocks up to a damaged one, and that one; else the one that comes behind them."""
     entries: list[Entry] = []
-    for first, last, block in pieces:
-        intact, broken = block.entries(first, last)
+    for block in found:
+        intact, broken = block.entries()
         entries += intact
         if broken is not None:
             return entries, broken

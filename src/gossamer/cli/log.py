@@ -1,0 +1,246 @@
+"""`gossamer log`: look into a log store, and take its events out."""
+
+import json
+import os
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gossamer.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gossamer.pipeline.log import Log
+
+app = typer.Typer(help="The log of a group: what is in it, and its events as a file.", no_args_is_help=True)
+
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The log, as `gossamer logger --store` names it.")]
+
+RANGES_SHOWN = 4
+LOSSES_SHOWN = 20
+
+
+@app.command()
+def info(
+    store: StorePath,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every packet, and name those that are damaged.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> int:
+    """Say what STORE holds: senders, ranges, sizes, consumers, age. A logger may write to it meanwhile.
+
+    Exit code 1 if it is damaged; then it says what is readable.
+
+    Examples:
+
+        gossamer log info /var/log/quotes
+
+        gossamer log info /var/log/quotes --verify --json
+    """
+    from gossamer.store.survey import survey
+
+    with progress_bar(f"reading {store}", 1.0) as progress:
+        found = survey(store, verify=verify, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        _show(found)
+    return 1 if found.get("error") or found.get("damaged") else 0
+
+
+@app.command()
+def export(
+    store: StorePath,
+    out: Annotated[Path, typer.Option(help="The file to write: events.parquet or events.jsonl.")],
+    key_file: Annotated[
+        Path | None, typer.Option(help="The group's keys, one per line, if it has any; else GOSSAMER_KEY.", exists=True)
+    ] = None,
+) -> int:
+    """Write every event in STORE to a file, sender by sender, with the columns that Spark sees.
+
+    In a .jsonl file keys and values are text if they are UTF-8, else {"base64": ...}. Exit code 1 if packets were
+    damaged or could not be read: they are named, all others are in the file.
+
+    Examples:
+
+        gossamer log export /var/log/quotes --out events.parquet
+
+        gossamer log export /var/log/quotes --out events.jsonl --key-file quotes.key
+    """
+    if out.suffix not in (".parquet", ".jsonl"):
+        raise typer.BadParameter(f"{out.name}: the name must end in .parquet or .jsonl", param_hint="--out")
+    from gossamer.pipeline.log import open_log
+    from gossamer.pipeline.options import ReadOptions
+
+    key = {"key": key_file.read_text("utf-8")} if key_file is not None else {}
+    losses: list[str] = []
+    with open_log(ReadOptions.parse({"store": str(store), **key})) as log:
+        held = log.store.held()
+        total = sum(map(len, held.values()))
+        with progress_bar(f"exporting {store}", max(total, 1)) as progress, _complete_or_nothing(out) as partial:
+            rows = _write(partial, _batches(log, losses.append, progress))
+    for loss in losses[:LOSSES_SHOWN]:
+        typer.echo(loss, err=True)
+    if len(losses) > LOSSES_SHOWN:
+        typer.echo(f"... and {len(losses) - LOSSES_SHOWN:,} more", err=True)
+    Console().print(f"{rows:,} events of {total:,} packets written to {out}", soft_wrap=True)
+    return 1 if losses else 0
+
+
+# What export is made of
+
+
+def _batches(
+    log: "Log", on_loss: Callable[[str], None], progress: Callable[[float], None]
+) -> Iterator["pa.RecordBatch"]:
+    from gossamer.pipeline.rows import Part, Reading
+
+    done = 0
+    for sender, numbers in log.store.held().items():
+        part = Part(sender, numbers.first, numbers.last + 1, len(numbers))
+        reading = Reading(log.store, part, log.open_datagram, on_loss)
+        for batch in reading.batches():
+            yield batch
+            progress(done + reading.packets)
+        done += len(numbers)
+
+
+@contextmanager
+def _complete_or_nothing(out: Path) -> Iterator[Path]:
+    """A file beside `out` that takes its name at the end, and is gone after an error."""
+    partial = out.with_name(f".{out.stem}.{os.getpid()}.partial{out.suffix}")
+    try:
+        yield partial
+        os.replace(partial, out)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
+    """All rows, as the name of the file says; how many."""
+    return _write_parquet(path, batches) if path.suffix == ".parquet" else _write_lines(path, batches)
+
+
+def _write_parquet(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
+    import pyarrow.parquet as pq
+
+    from gossamer.pipeline.rows import SCHEMA
+
+    count = 0
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+def _write_lines(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for batch in batches:
+            for row in batch.to_pylist():
+                file.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+            count += batch.num_rows
+    return count
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as JSON can say it."""
+    return row | {
+        "key": _text(row["key"]),
+        "value": _text(row["value"]),
+        "timestamp": row["timestamp"].isoformat(),
+        "headers": dict(row["headers"]),
+    }
+
+
+def _text(value: bytes | None) -> str | dict[str, str] | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+# What info shows
+
+
+def _show(found: dict[str, Any]) -> None:
+    console = Console()
+    if "error" in found:
+        console.print(f"[bold red]damaged[/] {escape(found['error'])}", soft_wrap=True)
+        console.print(f"readable: {found['packets']:,} packets", soft_wrap=True)
+    else:
+        console.print(_summary(found))
+    console.print(_senders(found["senders"]))
+    if found.get("consumers"):
+        console.print(_consumers(found["consumers"]))
+    for sender, seqno in found.get("damaged", [])[:LOSSES_SHOWN]:
+        console.print(f"[bold red]damaged[/] packet {seqno} of sender {sender}")
+    if "damaged" in found:
+        console.print(f"{len(found['damaged']):,} of {found['packets']:,} packets are damaged")
+
+
+def _summary(found: dict[str, Any]) -> Table:
+    table = Table(title=found["store"], show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("group", escape(found["group"]) or "-")
+    table.add_row("packets", f"{found['packets']:,}")
+    table.add_row("on disk", f"{_size(found['bytes'])}, in a file of {_size(found['file_bytes'])}")
+    table.add_row("created", _ago(found["created_ns"]))
+    table.add_row("oldest packet", _ago(found["oldest_ns"]))
+    table.add_row("newest packet", _ago(found["newest_ns"]))
+    return table
+
+
+def _senders(senders: dict[str, Any]) -> Table:
+    table = Table("sender", "packets", "held", "collected", "oldest", title="senders", title_justify="left")
+    for name, sender in senders.items():
+        held, collected = _ranges(sender["held"]), _ranges(sender["collected"])
+        table.add_row(name, f"{sender['packets']:,}", held, collected, _ago(sender.get("oldest_ns")))
+    return table
+
+
+def _consumers(consumers: dict[str, Any]) -> Table:
+    table = Table("consumer", "committed", "holds back", "last commit", title="consumers", title_justify="left")
+    for name, consumer in consumers.items():
+        positions = [f"{sender}: {number:,}" for sender, number in consumer["committed"].items()]
+        shown = ", ".join(positions[:RANGES_SHOWN]) + (" ..." if len(positions) > RANGES_SHOWN else "")
+        table.add_row(escape(name), shown, f"{consumer['behind']:,} packets", _ago(consumer["time_ns"]))
+    return table
+
+
+def _ranges(ranges: list[tuple[int, int]]) -> str:
+    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges[:RANGES_SHOWN]]
+    return ", ".join(shown) + (f" and {len(ranges) - RANGES_SHOWN:,} more" if len(ranges) > RANGES_SHOWN else "")
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), "bytes"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+
+
+def _ago(time_ns: int | None) -> str:
+    if time_ns is None:
+        return "-"
+    seconds = max(0.0, time.time() - time_ns / 1e9)
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit} ago"
+    return f"{seconds:,.0f} seconds ago"

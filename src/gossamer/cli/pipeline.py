@@ -1,0 +1,206 @@
+"""`gossamer pipeline`: what Spark does with the events of a log and the traces of its members."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer.core.settings import SettingError
+
+if TYPE_CHECKING:
+    from gossamer.pipeline.options import ReadOptions
+
+app = typer.Typer(
+    help="Events on Spark: archive the log, replay it, and see how every event travelled.", no_args_is_help=True
+)
+
+Master = Annotated[str, typer.Option(help="Any Spark master.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+KeyFile = Annotated[
+    Path | None, typer.Option(help="The group's keys, one per line, if it has any; else GOSSAMER_KEY.", exists=True)
+]
+Traces = Annotated[list[Path], typer.Argument(help="Traces (Parquet) of the members, or folders with such files.")]
+
+SHOWN = 20
+"""Ranges of missing packets that are shown to a person."""
+
+
+@app.command()
+def archive(
+    store: Annotated[Path, typer.Argument(help="The log, as `gossamer logger --store` names it.")],
+    out: Annotated[Path, typer.Option(help="The folder of the Parquet table; made if it is not there.")],
+    once: Annotated[bool, typer.Option("--once", help="Archive what is there, then stop (the default).")] = False,
+    every: Annotated[float | None, typer.Option(help="Go on for ever, a batch every so many seconds.", min=0.1)] = None,
+    subscribe: Annotated[str, typer.Option(help="Only subjects that match this pattern.")] = ">",
+    allow_loss: Annotated[
+        bool, typer.Option("--allow-loss", help="Go on behind packets that were collected before they were archived.")
+    ] = False,
+    batch: Annotated[int | None, typer.Option(help="Packets per batch, at most.", min=1)] = None,
+    key_file: KeyFile = None,
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> int:
+    """Bring the log of STORE into a Parquet table by date and subject, every event exactly once.
+
+    It goes on where it stopped, after a crash too, and merges small files. What is not yet in the table is not
+    collected from the log: `gossamer log info` shows the consumer named archive.
+
+    Examples:
+
+        gossamer pipeline archive /var/log/quotes --out quotes.parquet
+
+        gossamer pipeline archive /var/log/quotes --out quotes.parquet --every 60
+    """
+    from gossamer.pipeline.archive import archive as run
+    from gossamer.pipeline.session import running
+
+    if once and every is not None:
+        raise typer.BadParameter("--once and --every exclude each other")
+    limit = {"maxOffsetsPerTrigger": str(batch)} if batch is not None else {}
+    options = _options(store, key_file, subscribe=subscribe, failOnDataLoss=str(not allow_loss), **limit)
+    _check_store(options)
+    with running("gossamer archive", master) as spark:
+        done = run(spark, options, out, every_s=every)
+    result = {"out": str(out), "batches": done.batches, "files": done.files, "merged": done.merged}
+    _report(result, as_json, lambda: _show_counts(f"archive in {out}", result))
+    return 0
+
+
+@app.command()
+def latency(
+    traces: Traces,
+    log: Annotated[Path | None, typer.Option(help="The log store, or its archive: for the subjects.")] = None,
+    key_file: KeyFile = None,
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> int:
+    """Time from publish to delivery, by sender, by member, and with --log by subject.
+
+    Example:
+
+        gossamer pipeline latency traces/ --log /var/log/quotes
+    """
+    from gossamer.pipeline.errors import plain_errors
+    from gossamer.pipeline.latency import latency as measure
+    from gossamer.pipeline.session import running
+    from gossamer.pipeline.traces import check_traces, read_events, read_traces
+
+    check_traces(traces)
+    options = _log_options(log, key_file)
+    with running("gossamer latency", master) as spark, plain_errors():
+        events = read_events(spark, log, options) if log is not None else None
+        rows = [row.asDict() for row in measure(read_traces(spark, traces), events).collect()]
+    _report({"latency": rows}, as_json, lambda: _show_latency(rows))
+    return 0
+
+
+@app.command()
+def audit(
+    log: Annotated[Path, typer.Argument(help="The log store, or its archive.")],
+    traces: Traces,
+    out: Annotated[Path | None, typer.Option(help="Also write a row per packet and member to this folder.")] = None,
+    key_file: KeyFile = None,
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> int:
+    """Did every member get every event of the LOG, by which rung, and if not, why?
+
+    Exit code 1 if a member did not get what it was owed.
+
+    Example:
+
+        gossamer pipeline audit /var/log/quotes traces/
+    """
+    from gossamer.pipeline.audit import audit as examine
+    from gossamer.pipeline.audit import summary
+    from gossamer.pipeline.errors import plain_errors
+    from gossamer.pipeline.session import running
+    from gossamer.pipeline.traces import check_traces, read_events, read_traces
+
+    check_traces(traces)
+    options = _log_options(log, key_file)
+    with running("gossamer audit", master) as spark, plain_errors():
+        audited = examine(read_events(spark, log, options), read_traces(spark, traces)).cache()
+        if out is not None:
+            audited.write.mode("overwrite").parquet(str(out))
+        found = summary(audited)
+    _report(found, as_json, lambda: _show_audit(found))
+    return 1 if any(member["missing"] for member in found["members"]) else 0
+
+
+def _options(store: Path, key_file: Path | None, **options: str) -> "ReadOptions":
+    from gossamer.pipeline.options import ReadOptions
+
+    key = {"key": key_file.read_text("utf-8")} if key_file is not None else {}
+    return ReadOptions.parse({"store": str(store), **options, **key})
+
+
+def _log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":
+    """Options to read a store with, checked before Spark starts; None for an archive."""
+    if log is None:
+        return None
+    from gossamer.pipeline.traces import is_store
+
+    if not log.exists():
+        raise SettingError(f"{log}: there is neither a log store nor an archive")
+    if not is_store(log):
+        return None
+    options = _options(log, key_file)
+    _check_store(options)
+    return options
+
+
+def _check_store(options: "ReadOptions") -> None:
+    """Find a wrong store or key now, not after the seconds that Spark takes to start."""
+    from gossamer.pipeline.log import open_log
+
+    with open_log(options) as log:
+        log.check_key(log.extent())
+
+
+def _report(result: dict[str, Any], as_json: bool, show: Callable[[], None]) -> None:
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show()
+
+
+def _show_counts(title: str, counts: dict[str, Any]) -> None:
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, value in counts.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    Console().print(table)
+
+
+def _show_latency(rows: list[dict[str, Any]]) -> None:
+    table = Table("", "", title="publish to delivery, in milliseconds", title_justify="left")
+    for name in ("packets", "mean", "p50", "p99", "max"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        times = [f"{row[name] * 1e3:,.2f}" for name in ("mean_s", "p50_s", "p99_s", "max_s")]
+        table.add_row(row["by"], row["name"], f"{row['packets']:,}", *times)
+    Console().print(table)
+
+
+def _show_audit(found: dict[str, Any]) -> None:
+    console = Console()
+    columns = ("packets", "events", "first_pass", "peer", "logger", "missing", "excused")
+    table = Table("member", title="events of the log at every member, by rung", title_justify="left")
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right")
+    for member in found["members"]:
+        shown = [f"{member[name]:,}" for name in columns]
+        table.add_row(str(member["member"]), *shown, style="bold red" if member["missing"] else None)
+    console.print(table)
+    for gap in found["missing"][:SHOWN]:
+        where = f"{gap['first']}..{gap['last']}" if gap["first"] < gap["last"] else str(gap["first"])
+        text = f"member {gap['member']}: {gap['events']:,} events, packets {where} of sender {gap['sender']}"
+        console.print(f"{text}: {gap['reason']}", soft_wrap=True)
+    if len(found["missing"]) > SHOWN:
+        console.print(f"... and {len(found['missing']) - SHOWN:,} more ranges; --json or --out has them")
