@@ -6,6 +6,7 @@ from gossamer.core.effects import Deliver, Effect
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Horizon, Message, PerSender
 from gossamer.core.packets import Run
+from gossamer.core.ranges import RangeSet
 
 
 @dataclass(slots=True)
@@ -101,10 +102,10 @@ class Committed:
 
 @dataclass(slots=True)
 class DamageFound:
-    """A packet in this member's log cannot be read any more."""
+    """Packets in this member's log cannot be read any more, and were taken out."""
 
     sender: int
-    seqno: int
+    numbers: RangeSet
 
 
 @dataclass(slots=True)

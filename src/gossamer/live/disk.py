@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import time_ns
+from typing import Any
 
 from gossamer.core.effects import CheckOut, Collect, Effect, Persist, Replay, TellHoldings
 from gossamer.core.inputs import Committed, DamageFound, Input, Started
@@ -59,6 +60,15 @@ class Disk:
             {}, checked_out=self.store.checked_out(), logged=self.store.held(), collected=self.store.collected()
         )
 
+    def stats(self) -> dict[str, Any]:
+        """Why it refuses, if it does; what it wrote, and what it could not read; how much it holds."""
+        return {
+            "refusing": self.failure,
+            "appended": self.appended,
+            "damaged": self.damaged,
+            "bytes": self.store.bytes_used(),
+        }
+
     def takes(self, effects: list[Effect]) -> bool:
         """Whether these effects have to wait, or are the disk's: then it has them now, in their order."""
         if not self._busy and not any(isinstance(effect, Persist) for effect in effects):
@@ -86,10 +96,10 @@ class Disk:
                 yield from self.store.read(effect.sender, first, effect.last)
                 return
             except Damaged as bad:
-                self.damaged += 1
                 with self._tables:
-                    self.store.drop_damaged(bad.sender, bad.seqno)
-                self._happened(DamageFound(bad.sender, bad.seqno))
+                    gone = self.store.drop_damaged(bad.sender, bad.seqno)
+                self.damaged += len(gone)
+                self._happened(DamageFound(bad.sender, gone))
                 first = bad.seqno + 1
 
     def holdings(self, effect: TellHoldings) -> PerSender:

@@ -243,7 +243,7 @@ class Group:
         inbox, member, stack = self._inbox, self._member, self._member.stack
         by_rung: dict[str, int] = {phase: inbox.received[phase] for phase in (FIRST_PASS, PEER, LOGGER)}
         received = sum(by_rung.values())
-        log = {"refusing": member.disk.failure, "appended": member.disk.appended} if member.disk is not None else {}
+        log = member.disk.stats() if member.disk is not None else {}
         return {
             "received": received,
             **by_rung,

@@ -15,7 +15,7 @@ from gossamer.core.effects import Collect, Multicast, Persist, Replay, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Committed, DamageFound
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Gossip, Horizon, Never, PerSender, Request, put, remove
+from gossamer.core.messages import Ack, Gossip, Holdings, Horizon, Never, PerSender, Request, put, remove
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.repair.retention import Retention
@@ -33,6 +33,7 @@ class Logger(Rung):
         super().__init__(ladder)
         self._log: PerSender = {}
         self._gone: PerSender = {}  # had and collected: lost to whoever still wants it
+        self._damaged: PerSender = {}  # had and unreadable: another logger may fill it
         self._never: PerSender = {}  # numbers that no packet has or ever will have
         self._acknowledged: dict[int, Horizon] = {}  # by member, by sender: everything up to here
         self._consumers: dict[str, Horizon] = {}  # the same for durable readers of the log
@@ -41,11 +42,16 @@ class Logger(Rung):
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Requests, and gossip, which is a request and an acknowledgement in one."""
-        return {Request: self._requested, Gossip: self._gossiped, Never: self._told_never}
+        return {
+            Request: self._requested,
+            Gossip: self._gossiped,
+            Never: self._told_never,
+            Holdings: self._compared,
+        }
 
     def inputs(self) -> Mapping[type, Callable[[float, Any, Effects], None]]:
         """What happens to the log from outside."""
-        return {Committed: self._committed, DamageFound: self._damaged}
+        return {Committed: self._committed, DamageFound: self._damage_found}
 
     def alarms(self) -> Mapping[str, TimerHandler]:
         """The sweep."""
@@ -106,6 +112,8 @@ class Logger(Rung):
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         out.append(Persist(run))
         self._log.setdefault(sender, RangeSet()).add(first, last)
+        if sender in self._damaged:
+            remove(self._damaged, sender, first, last)
         self._arrivals.append((now, sender, first, last))
         if not self._retention.off:
             self._retention.arrived(now, sender, last, sum(len(packet.body) for packet in run))
@@ -122,8 +130,25 @@ class Logger(Rung):
     def _committed(self, now: float, happened: Committed, out: Effects) -> None:
         self._consumers = happened.consumers
 
-    def _damaged(self, now: float, happened: DamageFound, out: Effects) -> None:
-        remove(self._log, happened.sender, happened.seqno, happened.seqno)
+    def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
+        """Another logger may have it; else whoever asks is told that it is gone."""
+        for first, last in happened.numbers.ranges():
+            remove(self._log, happened.sender, first, last)
+        self._damaged.setdefault(happened.sender, RangeSet()).update(happened.numbers)
+        if not self.ladder.peers.other_loggers():
+            self._lose({}, out)
+
+    def _compared(self, now: float, source: int, message: Holdings, out: Effects) -> None:
+        """The only other logger says what it holds: what is damaged here and not there is gone."""
+        if self._damaged and self.ladder.peers.other_loggers() == [source]:
+            self._lose(message.numbers, out)
+
+    def _lose(self, elsewhere: PerSender, out: Effects) -> None:
+        for sender, numbers in list(self._damaged.items()):
+            for first, last in numbers.difference(elsewhere.get(sender, _NOTHING)).ranges():
+                out.append(Collect(sender, first, last))
+                self._gone.setdefault(sender, RangeSet()).add(first, last)
+                remove(self._damaged, sender, first, last)
 
     def _acknowledge(self, run: Run, out: Effects) -> None:
         out.append(Unicast(run[0].sender, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))

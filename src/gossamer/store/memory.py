@@ -60,10 +60,12 @@ class MemoryStore:
             self._collected.setdefault(sender, RangeSet()).update(done)
         return count
 
-    def drop_damaged(self, sender: int, seqno: int) -> None:
+    def drop_damaged(self, sender: int, seqno: int) -> RangeSet:
         """See `LogStore`."""
-        if seqno in self._held.get(sender, ()):
-            self._forget(sender, seqno)
+        if seqno not in self._held.get(sender, ()):
+            return RangeSet()
+        self._forget(sender, seqno)
+        return RangeSet([(seqno, seqno)])
 
     def _forget(self, sender: int, seqno: int) -> None:
         self._bytes -= len(self._entries[sender].pop(seqno).datagram)

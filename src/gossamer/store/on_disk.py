@@ -115,7 +115,7 @@ class LmdbStore:
                 count += self._collect_range(sender, first, last)
         return count
 
-    def drop_damaged(self, sender: int, seqno: int) -> None:
+    def drop_damaged(self, sender: int, seqno: int) -> RangeSet:
         """See `LogStore`. If the table of its block is damaged, all packets of the block go."""
 
         def work(transaction: Writing) -> RangeSet:
@@ -127,8 +127,10 @@ class LmdbStore:
             return gone
 
         gone = self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
-        if sender in self._held:
-            self._held[sender].subtract(gone)
+        ours = self._held.get(sender, RangeSet())
+        gone = gone.intersection(ours)
+        ours.subtract(gone)
+        return gone
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""

@@ -1,0 +1,57 @@
+"""What stories about loggers share: publishing many packets, looking into stores, waiting for something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from gossamer.live.group import Group
+from gossamer.store import open_store
+from gossamer.wire import decode
+from gossamer.wire.events import unpack
+
+
+async def publish_packets(group: Group, count: int, size: int = 200, first: int = 0) -> list[bytes]:
+    """Publish so many events, each in a packet of its own; their payloads, all different."""
+    payloads = [b"<%06d>" % n * (size // 8) for n in range(first, first + count)]
+    for payload in payloads:
+        await group.publish_wait("scene.n", payload)
+        group._outbox.send()
+        if payload[6] == ord("9"):
+            await asyncio.sleep(0)
+    return payloads
+
+
+def logged(store: Path, sender: int) -> list[bytes]:
+    """The payloads of a sender in a store, in order; fails at a damaged one."""
+    with open_store(store, readonly=True) as log:
+        entries = log.read(sender, 0, 1 << 60)
+        return [event.payload for entry in entries for event in unpack(decode(entry.datagram)[1].packet)]
+
+
+def held(store: Path, sender: int) -> int:
+    """How many packets of a sender a store holds."""
+    with open_store(store, readonly=True) as log:
+        numbers = log.held().get(sender)
+        return len(numbers) if numbers else 0
+
+
+async def until(condition: Callable[[], bool], patience_s: float = 20.0) -> None:
+    """Look again and again."""
+    for _ in range(int(patience_s / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it never came to be so")
+
+
+def flip_a_bit(store: Path, near: bytes) -> None:
+    """Spoil the first place of the data file that reads `near`."""
+    file = store / "data.mdb"
+    data = bytearray(file.read_bytes())
+    at = data.index(near)
+    while at >= 0:  # a page that is not in use any more may have it, too
+        data[at] ^= 1
+        at = data.find(near, at)
+    file.write_bytes(data)
