@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make setup` needs from the machine:  tools/setup.sh venv | java
+# What `make setup` needs from the machine:  tools/setup.sh venv | java | nft
 # Nothing that is present is installed again; what may not be installed is named in one line.
 set -eu
 
@@ -52,8 +52,15 @@ ensure_java() { # Debian 12 has 17; where it is gone, the default one is later
     java_is_enough || say "no Java 17 or later, so everything of Spark will be skipped; install openjdk-17-jre-headless (apt-get install openjdk-17-jre-headless)"
 }
 
+ensure_nft() { # only root can make the namespaces that it is for, so only root needs it
+    if command -v nft >/dev/null || [ "$(id -u)" != 0 ]; then return; fi
+    apt_install nftables || true
+    command -v nft >/dev/null || say "no nft, so the tests with real packet loss will be skipped; install nftables (apt-get install nftables)"
+}
+
 case "${1:-}" in
 venv) make_venv ;;
 java) ensure_java ;;
-*) say "usage: tools/setup.sh venv | java"; exit 2 ;;
+nft) ensure_nft ;;
+*) say "usage: tools/setup.sh venv | java | nft"; exit 2 ;;
 esac

@@ -91,58 +91,49 @@ def finish(store: Path, out: Path, master: str = "local[2]") -> None:
     assert process.returncode == 0, err[-2000:]
 
 
-def kill_an_executor(store: Path, out: Path, at: int) -> bool:
-    """Archive on a cluster, kill one of its executors on the way, see it through; whether the kill came in time."""
+def kill_an_executor(process: subprocess.Popen[str], out: Path, at: int) -> int:
+    """Once the table has so many changes; how many executors it cost, 0 if the archive was done before."""
+    victims = executors(process)[:1] if wait_for_changes(process, out, at) else []
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+    return len(victims)
+
+
+def kill_the_driver(process: subprocess.Popen[str], out: Path, at: int, delay_s: float = 0.0) -> int:
+    """And all that belongs to it, once the table has so many changes; 0 if the archive was done before."""
+    wait_for_changes(process, out, at)
+    time.sleep(delay_s)
+    if process.poll() is not None:
+        return 0
+    os.killpg(process.pid, signal.SIGKILL)
+    return 1
+
+
+def test_an_executor_and_then_the_driver_are_killed_and_the_archive_equals_the_log(tmp_path: Path):
+    store, out = tmp_path / "store", tmp_path / "table"
+    expected = fill(store, 1000)
+
     with archiving(store, out, CLUSTER) as process:
-        in_time = wait_for_changes(process, out, at)
-        victims = executors(process) if in_time else []
-        for victim in victims[:1]:
-            os.kill(victim, signal.SIGKILL)
-        _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, err[-2000:]
-    return bool(victims)
+        assert kill_an_executor(process, out, at=1)
+        assert kill_the_driver(process, out, at=2)
+    finish(store, out)
 
-
-def kill_the_driver(store: Path, out: Path, at: int, delay_s: float = 0.0) -> bool:
-    """Archive, and kill it all at some moment; whether it was still at work."""
-    with archiving(store, out, "local[2]") as process:
-        in_time = wait_for_changes(process, out, at)
-        time.sleep(delay_s)
-        in_time = in_time and process.poll() is None
-        if in_time:
-            os.killpg(process.pid, signal.SIGKILL)
-    return in_time
-
-
-def test_an_executor_is_killed_and_the_archive_equals_the_log(tmp_path: Path):
-    expected = fill(tmp_path / "store", 800)
-
-    assert kill_an_executor(tmp_path / "store", tmp_path / "table", at=1)
-
-    assert contents(tmp_path / "table") == expected
-
-
-def test_the_driver_is_killed_and_the_archive_equals_the_log(tmp_path: Path):
-    expected = fill(tmp_path / "store", 800)
-
-    assert kill_the_driver(tmp_path / "store", tmp_path / "table", at=1)
-
-    finish(tmp_path / "store", tmp_path / "table")
-    assert contents(tmp_path / "table") == expected
+    assert contents(out) == expected
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10))
 def test_killed_at_random_moments_the_archive_equals_the_log(tmp_path: Path, seed: int):
-    rng = random.Random(seed)
-    expected = fill(tmp_path / "store", 2000)
+    store, out, rng = tmp_path / "store", tmp_path / "table", random.Random(seed)
+    expected = fill(store, 2000)
     kills = 0
-    for _ in range(3):
-        at = changes(tmp_path / "table") + rng.randint(0, 3)
-        kills += kill_the_driver(tmp_path / "store", tmp_path / "table", at, rng.random())
-    kills += kill_an_executor(tmp_path / "store", tmp_path / "table", changes(tmp_path / "table") + rng.randint(1, 2))
 
-    finish(tmp_path / "store", tmp_path / "table")
+    for master in ("local[2]", CLUSTER, "local[2]"):
+        with archiving(store, out, master) as process:
+            if master == CLUSTER:
+                kills += kill_an_executor(process, out, changes(out) + rng.randint(0, 2))
+            kills += kill_the_driver(process, out, changes(out) + rng.randint(0, 3), rng.random())
+    finish(store, out, CLUSTER)
 
-    assert contents(tmp_path / "table") == expected
+    assert contents(out) == expected
     assert kills, "everything was done before the first kill: make the log larger"

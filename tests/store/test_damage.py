@@ -69,9 +69,10 @@ def test_a_flipped_bit_is_found_and_can_be_repaired(tmp_path: Path) -> None:
         assert [*before, entry(1, 70, 300), *behind] == entries(1, 0, 199, 300) == list(store.read(1, 0, 199))
 
 
-def test_a_block_whose_table_is_damaged_goes_whole_and_comes_again(tmp_path: Path) -> None:
+def test_a_block_whose_table_is_damaged_is_dropped_and_refilled_packet_by_packet(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.append(entries(1, 0, 199, 300))
+        used = store.bytes_used()
     table_of_second_block = position_of(tmp_path / "data.mdb", entry(1, 64, 300)) - 100
     flip(tmp_path / "data.mdb", table_of_second_block, 0)
     with open_store(tmp_path) as store:
@@ -79,9 +80,16 @@ def test_a_block_whose_table_is_damaged_goes_whole_and_comes_again(tmp_path: Pat
         assert damaged == list(range(64, 128))
         assert found == entries(1, 0, 63, 300) + entries(1, 128, 199, 300)
         store.drop_damaged(1, 100)
-        assert store.held() == {1: RangeSet([(0, 63), (128, 199)])}
+        assert store.held() == {1: RangeSet([(0, 99), (101, 199)])}
+        store.append(entries(1, 0, 199, 300))
+        assert read_all(store, 1, 199)[1] == [number for number in damaged if number != 100]
+        for number in damaged:
+            store.drop_damaged(1, number)
         store.append(entries(1, 0, 199, 300))
         assert list(store.read(1, 0, 199)) == entries(1, 0, 199, 300)
+        assert store.bytes_used() <= used + 3 * 4096
+        assert store.collect({1: RangeSet([(0, 199)])}) == 200
+        assert store.bytes_used() == 0
 
 
 SURVEY = """

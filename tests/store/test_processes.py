@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from random import Random
@@ -151,3 +152,49 @@ def test_committing_from_another_process(tmp_path: Path) -> None:
         assert python(code, tmp_path).wait(30) == 0
         assert [(consumer.name, consumer.committed) for consumer in store.consumers()] == [("c", {1: 7})]
         store.append(entries(1, 0, 0))
+
+
+def test_threads_read_while_one_writes_and_the_map_grows(tmp_path: Path) -> None:
+    wrong: list[str] = []
+    looks = 0
+    with open_store(tmp_path, map_bytes=1 << 20) as store:
+        done = threading.Event()
+
+        def look() -> None:
+            nonlocal looks
+            while not done.is_set():
+                held = store.held().get(1, RangeSet())
+                last = held.last if held else -1
+                if last >= 0 and list(store.read(1, last - 9, last)) != entries(1, last - 9, last, 1_400):
+                    wrong.append(f"at {last}")
+                looks += 1
+                time.sleep(0.005)  # leave the interpreter to the writer
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for first in range(0, 3_000, 100):
+            store.append(entries(1, first, first + 99, 1_400))
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert list(store.read(1, 0, 5_000)) == entries(1, 0, 2_999, 1_400)
+    assert wrong == []
+    assert looks > 5
+
+
+def test_lmdb_is_only_imported_for_a_store_on_disk() -> None:
+    code = """
+        import sys
+        sys.modules["lmdb"] = None  # as if it were not installed
+        from gossamer.store import MemoryStore, StoreError, open_store
+        MemoryStore()
+        try:
+            open_store("/nowhere", readonly=True)
+        except StoreError as error:
+            print(error)
+    """
+    asked = python(code, stdout=subprocess.PIPE)
+    out, _ = asked.communicate(timeout=60)
+    assert asked.returncode == 0
+    assert "pip install 'gossamer[log]'" in out

@@ -7,6 +7,7 @@ from gossamer.cli.bench import bench
 from gossamer.cli.check import check
 from gossamer.cli.demo import demo
 from gossamer.cli.doctor import doctor
+from gossamer.cli.experiment import app as experiment
 from gossamer.cli.key import app as key
 from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
@@ -39,6 +40,7 @@ app.command()(bench)
 app.add_typer(key)
 app.add_typer(log, name="log")
 app.add_typer(pipeline, name="pipeline")
+app.add_typer(experiment, name="experiment")
 
 
 @app.callback(invoke_without_command=True)

@@ -71,6 +71,50 @@ def archive(
 
 
 @app.command()
+def replay(
+    archive: Annotated[Path, typer.Argument(help="An archive, or any Parquet with topic, value and timestamp.")],
+    group: Annotated[str, typer.Argument(help="The group to publish into.")],
+    rate: Annotated[str, typer.Option(help="`original`, or events per second.")] = "original",
+    key_file: KeyFile = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the group: address=239.1.2.3:7700. May be repeated.")
+    ] = None,
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> int:
+    """Publish the events of an ARCHIVE into a GROUP again, in the order of their time.
+
+    Examples:
+
+        gossamer pipeline replay quotes.parquet quotes-test
+
+        gossamer pipeline replay quotes.parquet quotes-test --rate 5000 --set address=239.192.77.8:7700
+    """
+    from gossamer.pipeline.replay import replay as run
+    from gossamer.pipeline.session import running
+    from gossamer.pipeline.sink import WriteOptions
+
+    given = dict(_pair(text) for text in settings or [])
+    if key_file is not None:
+        given["key"] = f"@{key_file}"
+    WriteOptions.parse({"group": group, "rate": rate, **given})
+    if not archive.exists():
+        raise SettingError(f"{archive}: there is no archive")
+    with running("gossamer replay", master) as spark:
+        events = run(spark, archive, group, rate=rate, settings=given)
+    result = {"group": group, "events": events}
+    _report(result, as_json, lambda: _show_counts(f"replay of {archive}", result))
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--set {text}: write name=value")
+    return name, value
+
+
+@app.command()
 def latency(
     traces: Traces,
     log: Annotated[Path | None, typer.Option(help="The log store, or its archive: for the subjects.")] = None,
@@ -128,7 +172,7 @@ def audit(
         if out is not None:
             audited.write.mode("overwrite").parquet(str(out))
         found = summary(audited)
-    _report(found, as_json, lambda: _show_audit(found))
+    _report(found, as_json, lambda: show_audit(found))
     return 1 if any(member["missing"] for member in found["members"]) else 0
 
 
@@ -188,7 +232,8 @@ def _show_latency(rows: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def _show_audit(found: dict[str, Any]) -> None:
+def show_audit(found: dict[str, Any]) -> None:
+    """Every member and what it got by which rung, and what it did not get."""
     console = Console()
     columns = ("packets", "events", "first_pass", "peer", "logger", "missing", "excused")
     table = Table("member", title="events of the log at every member, by rung", title_justify="left")

@@ -4,6 +4,7 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -73,10 +74,10 @@ def members(
 
 def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
     """The loss ledger of every member: received = first pass + peer + logger."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("member")
-    for name in ("published", "received", "first pass", "peer", "logger", "lost", "duplicates", "dropped", "waiting"):
-        table.add_column(name, justify="right")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("member", no_wrap=True)
+    for name in ("sent", "received", "= first", "+ peer", "+ logger", "lost", "twice", "drops"):
+        table.add_column(name, justify="right", no_wrap=True)
     for profile in profiles:
         one = profile["stats"]
         numbers = (
@@ -88,9 +89,8 @@ def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
             sum(one["lost"].values()),
             one["duplicates"],
             sum(one["dropped"].values()),
-            one["waiting"],
         )
-        name = profile["name"] + (" (logger)" if profile["logger"] else "")
+        name = profile["name"] + (" *" if profile["logger"] and profile["name"] != "logger" else "")
         table.add_row(name, *(f"{number:,}" for number in numbers))
         if profile["stats"]["log"].get("refusing"):
             table.add_row(f"  [red]refuses: {profile['stats']['log']['refusing']}[/]")

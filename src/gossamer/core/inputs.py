@@ -6,7 +6,6 @@ from gossamer.core.effects import Deliver, Effect
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Horizon, Message, PerSender
 from gossamer.core.packets import Run
-from gossamer.core.ranges import RangeSet
 
 
 @dataclass(slots=True)
@@ -102,10 +101,10 @@ class Committed:
 
 @dataclass(slots=True)
 class DamageFound:
-    """Packets in this member's log cannot be read any more, and were taken out."""
+    """A packet in this member's log cannot be read any more."""
 
     sender: int
-    numbers: RangeSet
+    seqno: int
 
 
 @dataclass(slots=True)

@@ -97,9 +97,9 @@ class Disk:
                 return
             except Damaged as bad:
                 with self._tables:
-                    gone = self.store.drop_damaged(bad.sender, bad.seqno)
-                self.damaged += len(gone)
-                self._happened(DamageFound(bad.sender, gone))
+                    self.store.drop_damaged(bad.sender, bad.seqno)
+                self.damaged += 1
+                self._happened(DamageFound(bad.sender, bad.seqno))
                 first = bad.seqno + 1
 
     def holdings(self, effect: TellHoldings) -> PerSender:

@@ -32,6 +32,7 @@ from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
 from gossamer.wire import Header
+from gossamer.wire.keys import KeyRing
 
 __all__ = ["Full", "Group", "Item", "Lost", "Subscription", "join"]
 
@@ -234,6 +235,11 @@ class Group:
     def loggers(self) -> tuple[int, ...]:
         """Which of them are loggers."""
         return self._member.stack.peers.loggers
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """The keys of this member, to change them while it runs: `install`, `use`, `remove`; None without a key."""
+        return self._envelope.keys if isinstance(self._envelope, SealedEnvelope) else None
 
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict.

@@ -1,5 +1,6 @@
 """How the sockets of a member are made, for IPv4 and for IPv6: interface, membership, buffers, GSO and GRO."""
 
+import ctypes
 import errno
 import socket
 import struct
@@ -21,6 +22,7 @@ HOPS = 8
 MTU_UNKNOWN = 1500
 
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # root only
+_SO_ATTACH_FILTER, _SKF_NET_OFF = 26, 0xFFF00000
 _IP_MULTICAST_ALL, _SO_BINDTOIFINDEX = 49, 62
 
 
@@ -106,6 +108,26 @@ def unicast_socket(local: Local, port: int, *, plain: bool) -> socket.socket:
         sock.close()
         raise TransportError(f"cannot send from {local.host} port {port or 'any'}: {_why(error, port)}") from None
     return sock
+
+
+def ignore(sock: socket.socket, host: str, port: int) -> None:
+    """Let the kernel drop what comes from this IPv4 address: a member need not hear its own multicast.
+
+    A classic BPF program: accept unless the source port (the first half word of the UDP header) and the source address
+    (word 12 of the IP header) are these. Where it cannot be attached, the datagrams are read and dropped.
+    """
+    (source,) = struct.unpack("!I", socket.inet_aton(host))
+    program = (
+        (0x28, 0, 0, 0),  # load the port
+        (0x15, 0, 3, port),  # not this one: accept
+        (0x20, 0, 0, _SKF_NET_OFF + 12),  # load the address
+        (0x15, 0, 1, source),  # not this one: accept
+        (0x06, 0, 0, 0),  # drop
+        (0x06, 0, 0, 0xFFFFFFFF),  # accept
+    )
+    code = ctypes.create_string_buffer(b"".join(struct.pack("@HBBI", *line) for line in program))
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))
 
 
 def _join(sock: socket.socket, local: Local, group: str) -> None:

@@ -19,6 +19,7 @@ from gossamer.live.sockets import (
     UDP_SEGMENT,
     Local,
     TransportError,
+    ignore,
     multicast_socket,
     resolve,
     supports,
@@ -36,7 +37,7 @@ Handler = Callable[[Datagrams, Address], None]
 
 GSO_BYTES_MAX = 65_000
 GSO_SEGMENTS_MAX = 60
-READS_PER_WAKEUP = 64
+READS_PER_WAKEUP = 16
 """How many reads one wake-up may take, so that the application's coroutines get their turn."""
 
 _HEADERS_BYTES = {4: 28, 6: 48}
@@ -132,6 +133,8 @@ class UdpTransport:
             raise
         host, port = self.unicast.getsockname()[:2]
         self.address: Address = (host.partition("%")[0], port)
+        if endpoint.version == 4:
+            ignore(self.multicast, *self.address)
         self.mtu = self.local.mtu
         version = endpoint.version
         self.datagram_bytes_max = min(self.mtu - _HEADERS_BYTES[version], _PAYLOAD_BYTES_MAX[version])

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 
 from gossamer.pipeline import rows
@@ -28,6 +35,7 @@ from gossamer.pipeline.positions import (
     limited,
     to_offset,
 )
+from gossamer.pipeline.sink import GroupStreamWriter, GroupWriter, WriteOptions, check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +67,16 @@ class LogSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads the log as a stream."""
         return LogStreamReader(ReadOptions.parse(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Publishes a batch into a group; there is nothing that could be overwritten."""
+        check_columns(schema.fieldNames())
+        return GroupWriter(WriteOptions.parse(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """Publishes a stream into a group."""
+        check_columns(schema.fieldNames())
+        return GroupStreamWriter(WriteOptions.parse(self.options))
 
 
 class LogPartition(InputPartition):

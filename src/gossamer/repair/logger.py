@@ -132,9 +132,8 @@ class Logger(Rung):
 
     def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
         """Another logger may have it; else whoever asks is told that it is gone."""
-        for first, last in happened.numbers.ranges():
-            remove(self._log, happened.sender, first, last)
-        self._damaged.setdefault(happened.sender, RangeSet()).update(happened.numbers)
+        remove(self._log, happened.sender, happened.seqno, happened.seqno)
+        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
         if not self.ladder.peers.other_loggers():
             self._lose({}, out)
 

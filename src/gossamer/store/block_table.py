@@ -1,6 +1,8 @@
 """The table of packets in LMDB: finding the block that has a packet, and taking packets out.
 
-Blocks do not overlap: a number is stored once, and one that was dropped as damaged is cut out of its block.
+Blocks do not overlap: a number is stored once, and one that was dropped as damaged is cut out of its block. Only a
+block whose own table is damaged stays, unreadable, until all its packets were dropped; new copies of them lie behind
+its key, or take its place.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeS
     """Delete the blocks that have something of `first..last`, and nothing else that is held."""
     block_first = _seek(table, sender, first)
     while block_first is not None and block_first <= last:
-        block_last = block_first + count_packets(table.value()) - 1
+        block_last = block_first + min(PACKETS_MAX, count_packets(table.value())) - 1
         if _any_held(held, block_first, first - 1) or _any_held(held, last + 1, block_last):
             table.next()
         else:
@@ -42,28 +44,32 @@ def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeS
         block_first = _first(table, sender)
 
 
-def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> RangeSet:
-    """Take one packet out of its block, of which the rest stays; which numbers are gone with it."""
-    gone = RangeSet([(number, number)])
+def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> None:
+    """Take one packet out of its block, of which the rest stays."""
     first = _seek(table, sender, number)
     if first is None or first > number:
-        return gone
-    value = table.value()
-    place = number - first
+        return
+    value, place = table.value(), number - first
     try:
         parts = [unpack(sender, first, value, part) for part in (slice(0, place), slice(place + 1, None))]
-    except BlockError:  # nothing of it can be read
-        table.delete()
-        following = _first(table, sender)
-        last = first + PACKETS_MAX - 1
-        gone.add(first, last if following is None else min(last, following - 1))
-        return gone
+    except BlockError:
+        _delete_if_alone(table, sender, first, number, held)
+        return
     if place < count_packets(value):
         table.delete()
         for part in parts:
             if _any_held(held, part.first, part.last):
                 table.put(KEY.pack(sender, part.first), part.pack())
-    return gone
+
+
+def _delete_if_alone(table: Cursor[bytes], sender: int, first: int, number: int, held: RangeSet) -> None:
+    """Delete the unreadable block at `first`, once each of its packets was found damaged, and `number` is the last."""
+    table.next()
+    following = _first(table, sender)
+    last = first + PACKETS_MAX - 1 if following is None else min(first + PACKETS_MAX, following) - 1
+    if not _any_held(held, first, number - 1) and not _any_held(held, number + 1, last):
+        table.set_key(KEY.pack(sender, first))
+        table.delete()
 
 
 def numbers(table: Cursor[bytes]) -> PerSender:

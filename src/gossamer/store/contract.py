@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, Self
 
 from gossamer.core.messages import Horizon, PerSender
-from gossamer.core.ranges import RangeSet
 
 
 class StoreError(Exception):
@@ -76,11 +75,8 @@ class LogStore(Protocol):
         A number that was not held is done with all the same: say so of one that was never sent, and nobody waits.
         """
 
-    def drop_damaged(self, sender: int, seqno: int) -> RangeSet:
-        """Take a damaged entry out, as if it had never come, so that another logger's copy can take its place.
-
-        Which numbers that were held are gone with it.
-        """
+    def drop_damaged(self, sender: int, seqno: int) -> None:
+        """Take a damaged entry out, as if it had never come, so that another logger's copy can take its place."""
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """`consumer` has done with everything up to these; a position never goes back. Any process may commit."""

@@ -187,6 +187,8 @@ class Environment:
                 os.posix_fallocate(self._file, size, wanted - size)
                 return
             except OSError as reason:
+                if reason.errno in (errno.EOPNOTSUPP, errno.EINVAL):
+                    return  # a file system that cannot: the transaction itself will find out
                 if reason.errno not in _FULL:
                     raise StoreError(f"{self.path}: {reason.strerror}") from reason
                 full = reason

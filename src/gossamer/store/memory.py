@@ -60,12 +60,10 @@ class MemoryStore:
             self._collected.setdefault(sender, RangeSet()).update(done)
         return count
 
-    def drop_damaged(self, sender: int, seqno: int) -> RangeSet:
+    def drop_damaged(self, sender: int, seqno: int) -> None:
         """See `LogStore`."""
-        if seqno not in self._held.get(sender, ()):
-            return RangeSet()
-        self._forget(sender, seqno)
-        return RangeSet([(seqno, seqno)])
+        if seqno in self._held.get(sender, ()):
+            self._forget(sender, seqno)
 
     def _forget(self, sender: int, seqno: int) -> None:
         self._bytes -= len(self._entries[sender].pop(seqno).datagram)

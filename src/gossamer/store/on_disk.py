@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -57,12 +58,13 @@ SMALL_BYTES: Final = 64 << 10
 
 
 class LmdbStore:
-    """A `LogStore` in a directory. Make one with `open_store`."""
+    """A `LogStore` in a directory. Make one with `open_store`. One thread at a time writes, any number read."""
 
     def __init__(self, path: Path, *, group: str | None, readonly: bool, map_bytes: int | None) -> None:
         self.path: Final = path
         self.readonly: Final = readonly
         self._broken: StoreError | None = None
+        self._tables = threading.Lock()
         self._lock = None if readonly else _lock(path)
         self._environment: Environment | None = None
         try:
@@ -104,8 +106,9 @@ class LmdbStore:
                     range_table.add(held, sender, first, last)
 
         self._write(work, self._pages_for(items))
-        for sender, numbers in new.items():
-            self._held.setdefault(sender, RangeSet()).update(numbers)
+        with self._tables:
+            for sender, numbers in new.items():
+                self._held.setdefault(sender, RangeSet()).update(numbers)
 
     def collect(self, numbers: PerSender) -> int:
         """See `LogStore`."""
@@ -115,22 +118,17 @@ class LmdbStore:
                 count += self._collect_range(sender, first, last)
         return count
 
-    def drop_damaged(self, sender: int, seqno: int) -> RangeSet:
-        """See `LogStore`. If the table of its block is damaged, all packets of the block go."""
+    def drop_damaged(self, sender: int, seqno: int) -> None:
+        """See `LogStore`."""
 
-        def work(transaction: Writing) -> RangeSet:
-            ours = self._held.get(sender, RangeSet())
-            gone = block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, ours)
-            held = transaction.cursor(self._db("held"))
-            for first, last in gone.ranges():
-                range_table.discard(held, sender, first, last)
-            return gone
+        def work(transaction: Writing) -> None:
+            held = self._held.get(sender, RangeSet())
+            block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, held)
+            range_table.discard(transaction.cursor(self._db("held")), sender, seqno, seqno)
 
-        gone = self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
-        ours = self._held.get(sender, RangeSet())
-        gone = gone.intersection(ours)
-        ours.subtract(gone)
-        return gone
+        self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
+        with self._tables:
+            self._held.setdefault(sender, RangeSet()).discard(seqno)
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""
@@ -169,11 +167,17 @@ class LmdbStore:
 
     def held(self) -> PerSender:
         """See `LogStore`."""
-        return self._ranges("held") if self.readonly else _copy(self._held)
+        if self.readonly:
+            return self._ranges("held")
+        with self._tables:
+            return _copy(self._held)
 
     def collected(self) -> PerSender:
         """See `LogStore`."""
-        return self._ranges("collected") if self.readonly else _copy(self._collected)
+        if self.readonly:
+            return self._ranges("collected")
+        with self._tables:
+            return _copy(self._collected)
 
     def consumers(self) -> list[Consumer]:
         """See `LogStore`."""
@@ -314,9 +318,9 @@ class LmdbStore:
             until = _shortened(here, last, self._sweep_entries())
             self._write(partial(self._sweep, sender, first, until), SMALL_BYTES, reserve=0)
             count += sum(b - a + 1 for a, b in here.within(first, until))
-            if sender in self._held:
-                self._held[sender].discard(first, until)
-            self._collected.setdefault(sender, RangeSet()).add(first, until)
+            with self._tables:
+                self._held.setdefault(sender, RangeSet()).discard(first, until)
+                self._collected.setdefault(sender, RangeSet()).add(first, until)
             first = until + 1
         return count
 

@@ -1,0 +1,301 @@
+"""The systems side by side: how each opens its ends, sends and receives.
+
+Each is used as somebody would who wants nothing lost and knows its manual. A publisher has `send_many`, `send` and
+`sent` (all handed to the system); a subscriber has `receive(at_most)`, which returns at least one payload. Modules are
+imported where they are used, so that a worker carries only its own system.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from live_worker import Plan
+
+SUBJECT = "bench"
+UNBOUNDED = 1 << 30
+
+
+class PublisherEnd(Protocol):
+    """Where events go in."""
+
+    async def send_many(self, payloads: Sequence[bytes]) -> None:
+        """Hand over a burst; waits for room where the system has a bound."""
+
+    async def send(self, payload: bytes) -> None:
+        """Hand over one, to leave at once."""
+
+    async def sent(self) -> None:
+        """Everything has left this process's own hands."""
+
+
+class SubscriberEnd(Protocol):
+    """Where events come out."""
+
+    async def receive(self, at_most: int) -> list[bytes]:
+        """At least one payload, in the order of arrival."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One way to get events from one process to others."""
+
+    key: str
+    name: str
+    publisher: Callable[[Plan], AbstractAsyncContextManager[PublisherEnd]]
+    subscriber: Callable[[Plan], AbstractAsyncContextManager[SubscriberEnd]]
+    needs: tuple[str, ...] = ()
+    """Python modules."""
+    server: str = ""
+    """A program that must run."""
+    asynchronous: bool = False
+    """Whether it lives in an event loop, so that uvloop can serve it."""
+    sealed: bool = False
+    ours: bool = False
+
+    def unavailable(self) -> str:
+        """Why it cannot be measured here; empty if it can."""
+        if missing := [name for name in self.needs if find_spec(name) is None]:
+            return f"no Python module {', '.join(missing)}"
+        if self.server and shutil.which(self.server) is None:
+            return f"no program {self.server}"
+        return ""
+
+
+# ZeroMQ: PUB and SUB over tcp, the blocking API. Without a high-water mark PUB drops nothing.
+
+
+class _ZmqPublisher:
+    def __init__(self, socket: Any) -> None:
+        self._send = socket.send
+
+    async def send_many(self, payloads: Sequence[bytes]) -> None:
+        send = self._send
+        for payload in payloads:
+            send(payload)
+
+    async def send(self, payload: bytes) -> None:
+        self._send(payload)
+
+    async def sent(self) -> None:
+        pass
+
+
+class _ZmqSubscriber:
+    def __init__(self, socket: Any) -> None:
+        self._recv = socket.recv
+
+    async def receive(self, at_most: int) -> list[bytes]:
+        recv = self._recv
+        return [recv() for _ in range(at_most)]
+
+
+@asynccontextmanager
+async def _zmq_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
+    import zmq
+
+    with zmq.Context() as context, context.socket(zmq.PUB) as socket:
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.bind(f"tcp://{plan.host}:{plan.port}")
+        yield _ZmqPublisher(socket)
+
+
+@asynccontextmanager
+async def _zmq_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
+    import zmq
+
+    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
+        socket.setsockopt(zmq.RCVHWM, 0)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
+        socket.connect(f"tcp://{plan.host}:{plan.port}")
+        yield _ZmqSubscriber(socket)
+
+
+# Zenoh: peers over tcp, reliable, a publisher that waits when the way is congested.
+
+
+class _ZenohPublisher:
+    def __init__(self, publisher: Any) -> None:
+        self._put = publisher.put
+
+    async def send_many(self, payloads: Sequence[bytes]) -> None:
+        put = self._put
+        for payload in payloads:
+            put(payload)
+
+    async def send(self, payload: bytes) -> None:
+        self._put(payload)
+
+    async def sent(self) -> None:
+        pass
+
+
+class _ZenohSubscriber:
+    def __init__(self, subscriber: Any) -> None:
+        self._recv = subscriber.recv
+
+    async def receive(self, at_most: int) -> list[bytes]:
+        recv = self._recv
+        return [recv().payload.to_bytes() for _ in range(at_most)]
+
+
+def _zenoh_config(plan: Plan, way: str) -> Any:
+    import zenoh
+
+    config = zenoh.Config()
+    config.insert_json5("mode", '"peer"')
+    config.insert_json5("scouting/multicast/enabled", "false")
+    config.insert_json5("scouting/gossip/enabled", "false")
+    config.insert_json5("listen/endpoints", "[]")
+    config.insert_json5(f"{way}/endpoints", f'["tcp/{plan.host}:{plan.port}"]')
+    return config
+
+
+@asynccontextmanager
+async def _zenoh_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
+    import zenoh
+
+    with zenoh.open(_zenoh_config(plan, "listen")) as session:
+        publisher = session.declare_publisher(
+            SUBJECT,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+            reliability=zenoh.Reliability.RELIABLE,
+        )
+        yield _ZenohPublisher(publisher)
+
+
+@asynccontextmanager
+async def _zenoh_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
+    import zenoh
+
+    with zenoh.open(_zenoh_config(plan, "connect")) as session:
+        yield _ZenohSubscriber(session.declare_subscriber(SUBJECT, zenoh.handlers.FifoChannel(10_000)))
+
+
+# NATS: a server between them, and nats-py. Its limits for slow consumers are raised, so that it drops nobody.
+
+
+class _NatsPublisher:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def send_many(self, payloads: Sequence[bytes]) -> None:
+        publish = self._client.publish
+        for payload in payloads:
+            await publish(SUBJECT, payload)
+
+    async def send(self, payload: bytes) -> None:
+        await self._client.publish(SUBJECT, payload)
+
+    async def sent(self) -> None:
+        await self._client.flush(timeout=60)
+
+
+class _Queue:
+    """From a callback to whoever waits; takes all that is there at once."""
+
+    def __init__(self) -> None:
+        self._payloads: list[bytes] = []
+        self._ready = asyncio.Event()
+
+    async def heard(self, message: Any) -> None:
+        self._payloads.append(message.data)
+        self._ready.set()
+
+    async def receive(self, at_most: int) -> list[bytes]:
+        await self._ready.wait()
+        self._ready.clear()
+        payloads, self._payloads = self._payloads, []
+        return payloads
+
+
+@asynccontextmanager
+async def _nats_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
+    import nats
+
+    client = await nats.connect(f"nats://{plan.host}:{plan.port}", connect_timeout=10)
+    yield _NatsPublisher(client)
+    await client.close()
+
+
+@asynccontextmanager
+async def _nats_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
+    import nats
+
+    client = await nats.connect(f"nats://{plan.host}:{plan.port}", connect_timeout=10)
+    queue = _Queue()
+    await client.subscribe(SUBJECT, cb=queue.heard, pending_msgs_limit=-1, pending_bytes_limit=-1)
+    yield queue
+    await client.close()
+
+
+# Gossamer, through its public API only.
+
+
+class _GossamerPublisher:
+    def __init__(self, group: Any) -> None:
+        self._group = group
+
+    async def send_many(self, payloads: Sequence[bytes]) -> None:
+        await self._group.publish_many(SUBJECT, payloads)
+
+    async def send(self, payload: bytes) -> None:
+        self._group.publish(SUBJECT, payload)
+
+    async def sent(self) -> None:
+        await self._group.flush()
+
+
+class _GossamerSubscriber:
+    def __init__(self, batches: AsyncIterator[list[Any]]) -> None:
+        self._batches = batches
+
+    async def receive(self, at_most: int) -> list[bytes]:
+        while True:
+            batch = await anext(self._batches)
+            try:
+                return [event.payload for event in batch]
+            except AttributeError:  # a loss is among them: the tally will miss its numbers
+                if payloads := [event.payload for event in batch if hasattr(event, "payload")]:
+                    return payloads
+
+
+def _settings(plan: Plan) -> Any:
+    import gossamer
+
+    trust = {"key": plan.key} if SYSTEMS[plan.system].sealed else {"insecure": True}
+    return gossamer.Settings(address=f"239.192.77.7:{plan.port}", interface=plan.interface, **trust)
+
+
+@asynccontextmanager
+async def _gossamer_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
+    import gossamer
+
+    async with gossamer.join("bench", _settings(plan)) as group:
+        yield _GossamerPublisher(group)
+
+
+@asynccontextmanager
+async def _gossamer_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
+    import gossamer
+
+    async with gossamer.join("bench", _settings(plan)) as group:
+        yield _GossamerSubscriber(group.subscribe(">").batches())
+
+
+_OURS = (_gossamer_publisher, _gossamer_subscriber)
+SYSTEMS = {
+    system.key: system
+    for system in (
+        System("gossamer", "Gossamer", *_OURS, asynchronous=True, ours=True),
+        System("sealed", "Gossamer, sealed", *_OURS, asynchronous=True, ours=True, sealed=True),
+        System("zmq", "pyzmq PUB/SUB tcp", _zmq_publisher, _zmq_subscriber, needs=("zmq",)),
+        System("zenoh", "Zenoh, tcp peers", _zenoh_publisher, _zenoh_subscriber, needs=("zenoh",)),
+        System("nats", "NATS, one server", _nats_publisher, _nats_subscriber, ("nats",), "nats-server", True),
+    )
+}

@@ -1,0 +1,155 @@
+"""`gossamer experiment`: simulations by the grid, on Spark, with figures and verdicts."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer.core.settings import SettingError
+
+app = typer.Typer(
+    help="Run experiments on Spark: grids of simulations, their figures and claims.", no_args_is_help=True
+)
+
+COLOURS = {"holds": "green", "fails": "bold red", "not decided": "yellow"}
+SAY_EVERY_S = 10.0
+
+
+@app.command("list")
+def list_experiments(
+    folder: Annotated[Path, typer.Option(help="Where to look.")] = Path("experiments"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> int:
+    """List the experiments here: how many runs each has, and what it asks."""
+    from gossamer.pipeline.experiments.files import load
+    from gossamer.pipeline.experiments.study import plan
+
+    found = []
+    for path in sorted(folder.rglob("*.toml")):
+        collection = load(path)
+        runs = plan(collection)
+        claims = sum(len(experiment.claim) for experiment in collection.experiments)
+        title = collection.title
+        found.append(
+            {
+                "name": path.stem,
+                "file": str(path),
+                "title": title,
+                "runs": len(runs),
+                "claims": claims,
+                "estimate_s": round(sum(run.cost for run in runs), 1),
+            }
+        )
+    if not found:
+        raise SettingError(f"--folder {folder}: no experiment file (*.toml) there; give another folder")
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        _show_list(found)
+    return 0
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="A file, or a name from `gossamer experiment list`.")],
+    out: Annotated[Path | None, typer.Option(help="The run directory; runs/NAME if not given.")] = None,
+    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per point; else what the file says.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+) -> int:
+    """Run an experiment: every point of its grid with every seed, then metrics, figures and verdicts.
+
+    A run directory that holds the same experiment, half done, is continued. Exit code 1 if a claim fails, a
+    specification was violated or a run could not be finished.
+
+    Examples:
+
+        gossamer experiment run thesis --out runs/thesis && gossamer report runs/thesis
+
+        gossamer experiment run campaign --seeds 1000 --out runs/campaign
+    """
+    from gossamer.pipeline.experiments.directory import Directory
+    from gossamer.pipeline.experiments.files import find, load
+    from gossamer.pipeline.experiments.study import conduct, plan
+    from gossamer.pipeline.session import running
+
+    path = find(name)
+    collection = load(path)
+    plan(collection, seeds)  # wrong keys are found before Spark is started
+    directory = Directory.create(out or Path("runs") / collection.name, collection, {"seeds": seeds, "master": master})
+    console = Console(stderr=True)
+    with _Progress(console) as progress, running(f"gossamer {collection.name}", master) as spark:
+        outcome = conduct(spark, collection, directory, seeds, progress.runs, progress.says)
+    facts = outcome.as_dict()
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        _show(facts, directory.path)
+    return 1 if outcome.bad else 0
+
+
+class _Progress:
+    """Runs done of runs planned, and the time left: a bar for a terminal, a line now and then for a log."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting Spark") if console.is_terminal else None
+        self._began = self._said = 0.0
+
+    def __enter__(self) -> "_Progress":
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def says(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+        else:
+            self._console.print(text, highlight=False)
+
+    def runs(self, progress: Any) -> None:
+        now = time.monotonic()
+        if not self._began:
+            self._began = now
+        if self._status is None and now - self._said < SAY_EVERY_S and progress.done < progress.planned:
+            return
+        self._said = now
+        failed = f", {progress.failed} failed" if progress.failed else ""
+        left = ""
+        if progress.cost_done and progress.done < progress.planned:
+            seconds = (now - self._began) * (progress.cost_planned / progress.cost_done - 1)
+            left = f", about {seconds / 60:.1f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
+        self.says(f"{progress.done:,} of {progress.planned:,} runs{failed}{left}")
+
+
+def _show_list(found: list[dict[str, Any]]) -> None:
+    table = Table("name", "runs", "claims", "about", "what it asks", title_justify="left")
+    for each in found:
+        minutes = f"{each['estimate_s'] / 60:.1f} min of a core"
+        table.add_row(each["name"], f"{each['runs']:,}", str(each["claims"]), minutes, each["title"])
+    Console().print(table)
+
+
+def _show(facts: dict[str, Any], directory: Path) -> None:
+    console = Console()
+    if facts["verdicts"]:
+        table = Table("place", "claim", "verdict", title_justify="left")
+        for verdict in facts["verdicts"]:
+            colour = COLOURS[verdict["verdict"]]
+            table.add_row(verdict["place"], verdict["says"], f"[{colour}]{verdict['verdict']}[/]")
+        console.print(table)
+    for each in facts["failed"][:20]:
+        console.print(f"[bold red]run failed[/] {each['run']}: {each['status']}: {each['reason']}", soft_wrap=True)
+    for each in facts["violations"][:20]:
+        console.print(f"[bold red]violation[/] seed {each['seed']}: {each['spec']}: {each['message']}", soft_wrap=True)
+        console.print(f"    replay: {each['replay']}", soft_wrap=True)
+    counts = f"{facts['runs']:,} runs, {len(facts['failed'])} failed, {len(facts['violations'])} violations"
+    console.print(f"{counts}; read it with: gossamer report {directory}", soft_wrap=True)

@@ -1,0 +1,72 @@
+"""Predictions as tables, so that a figure shows the analysis beside the simulation and a claim can compare them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gossamer.analysis.bimodal import latency_distribution, susceptible
+from gossamer.analysis.convergence import expected_rounds, recurrence, rounds_needed, uniform_contact
+
+Table = tuple[str, list[tuple[Any, ...]]]
+"""Columns in Spark's words, and rows."""
+
+MEMBERS = 100
+"""000 Fig. 4-2."""
+REACHED = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95)
+FAILURES = (1e-6, 0.5, 0.1, 0.02)
+BIMODAL_ROUNDS = 30
+
+
+def convergence() -> Table:
+    """Rounds until all of 100 members have a packet, by how many the first pass reached (000 Fig. 4-2)."""
+    models = (("pull", "markov"), ("pull", "recurrence"), ("push", "recurrence"))
+    rows = [
+        (mechanism, model, float(reached), failure, float(rounds_needed(MEMBERS, reached, failure, mechanism, model)))
+        for mechanism, model in models
+        for reached in REACHED
+        for failure in FAILURES
+    ]
+    return "mechanism string, model string, reached double, failure double, rounds double", rows
+
+
+def convergence_mean() -> Table:
+    """The expected number of rounds, of pull by the Markov chain and of push by the recurrence."""
+    rows = [("pull", float(r), expected_rounds(MEMBERS, r)) for r in REACHED]
+    rows += [("push", float(r), _expected_push(r)) for r in REACHED]
+    return "mechanism string, reached double, rounds double", rows
+
+
+def _expected_push(reached: int, rounds: int = 60) -> float:
+    """The mean of a number of rounds is the sum over k of the chance that k are not enough."""
+    initial = np.where(np.arange(MEMBERS) < reached, 1.0, 0.0)
+    have = recurrence(uniform_contact(MEMBERS), initial, rounds, "push")
+    return float((1.0 - have.prod(axis=1)).sum())
+
+
+def bimodal_susceptible() -> Table:
+    """Members of 1,000 that lack a packet after so many rounds (004 Fig. 5)."""
+    rows = [
+        (float(reached), k, float(left))
+        for reached in (1, 900)
+        for k, left in enumerate(susceptible(1000, BIMODAL_ROUNDS, crash=0.0, reached=reached))
+    ]
+    return "reached double, round int, susceptible double", rows
+
+
+def bimodal_latency() -> Table:
+    """The chance that a member gets a packet in a given round, when gossip is the only way (004 Fig. 6)."""
+    rows = [
+        (float(n), k, float(chance))
+        for n in (16, 128, 1024)
+        for k, chance in enumerate(latency_distribution(n, BIMODAL_ROUNDS, crash=0.0))
+    ]
+    return "members double, round int, probability double", rows
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "convergence": convergence,
+    "convergence_mean": convergence_mean,
+    "bimodal_susceptible": bimodal_susceptible,
+    "bimodal_latency": bimodal_latency,
+}

@@ -1,0 +1,182 @@
+"""The fault campaign: scenarios drawn from a seed, everything that can go wrong going wrong in them.
+
+`draw(seed)` gives the scenario of a seed: protocol and settings, network, losses, traffic and faults. Every fault ends
+before the traffic does, so each run is first a test of safety under faults and then, healed, of convergence: the
+specifications hold the whole trace, and a run that is still waiting for something when its time is up did not
+converge. What is violated is kept as a scenario file of its own, which one command replays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from gossamer.pipeline.experiments.directory import Directory
+from gossamer.pipeline.experiments.grid import DRAWN, Run
+from gossamer.sim.run import build_topology
+from gossamer.sim.scenario import parse
+
+PROTOCOLS = ("rpbcast", "rpbcast", "pbcast", "lbrm", "basic")  # the default twice: it has most to get wrong
+TOPOLOGIES = ("lan", "star", "tree", "tiers", "transit-stub", "mesh")
+LINGER_S = 240.0
+
+Table = dict[str, Any]
+
+
+def draw(seed: int) -> Table:
+    """The scenario of a seed."""
+    rng = Random(f"campaign/{seed}")
+    protocol = _protocol(rng)
+    members = rng.randint(4, 20)
+    duration = round(rng.uniform(4.0, 8.0), 2)
+    table: Table = {
+        "duration": duration,
+        "linger": LINGER_S,
+        "topology": {
+            "kind": rng.choice(TOPOLOGIES),
+            "members": members,
+            "latency": rng.choice((0.0005, 0.005, 0.02)),
+            "seed": rng.randint(1, 10**6),
+        },
+        "loss": _loss(rng),
+        "traffic": {
+            "senders": rng.randint(1, members - 1),
+            "rate": round(rng.uniform(10.0, 120.0), 1),
+            "size": rng.choice((64, 1024, 7168)),
+            "arrivals": rng.choice(("poisson", "steady", "burst")),
+        },
+        "protocol": protocol,
+    }
+    table["fault"] = _faults(rng, table)
+    return table
+
+
+DRAWN["campaign"] = draw
+
+
+def _protocol(rng: Random) -> Table:
+    name = rng.choice(PROTOCOLS)
+    settings: Table = {"name": name}
+    if name in ("rpbcast", "pbcast"):
+        settings |= {
+            "gossip_period": rng.choice((0.1, 0.25, 0.5)),
+            "gc_rounds": rng.choice((3, 10, 20)),
+            "selection": rng.choice(("uniform", "linear", "quadratic")),
+            "fanout": rng.choice((1, 1, 2)),
+            "unsynchronized": rng.random() < 0.8,
+        }
+    if name in ("rpbcast", "lbrm"):
+        settings |= {"loggers": rng.choice((1, 1, 2)), "service_limit": rng.choice((0, 100, 1000))}
+    if name == "rpbcast":
+        settings |= {
+            "adaptive": rng.random() < 0.3,
+            "multicast_after": rng.choice((0, 2)),
+            "buffering": rng.choice(("age", "age", "size")),
+        }
+    return settings
+
+
+def _loss(rng: Random) -> Table:
+    loss: Table = {"member": rng.choice((0.0, 0.01, 0.05, 0.2)), "link": rng.choice((0.0, 0.0, 0.01))}
+    if rng.random() < 0.3:
+        loss["burst"] = [round(rng.uniform(0.001, 0.02), 4), round(rng.uniform(0.1, 0.5), 3)]
+    if rng.random() < 0.3:
+        loss |= {"duplicate": rng.choice((0.01, 0.1)), "reorder": rng.choice((0.05, 0.3))}
+    return loss
+
+
+def _faults(rng: Random, table: Table) -> list[Table]:
+    """Some faults, each over before the traffic is."""
+    kinds = ["partition", "crash", "perturb", "lose", "cut", "none"]
+    if table["protocol"]["name"] == "rpbcast":
+        kinds += ["crash-lost", "disconnect", "churn"]
+    faults: list[Table] = []
+    for _ in range(rng.randint(1, 4)):
+        kind = rng.choice(kinds)
+        at = round(rng.uniform(0.2, 0.5) * table["duration"], 3)
+        for_ = round(rng.uniform(0.05, 0.3) * table["duration"], 3)
+        faults += _fault(rng, kind, at, for_, table)
+    return faults
+
+
+def _fault(rng: Random, kind: str, at: float, for_: float, table: Table) -> list[Table]:
+    count = table["topology"]["members"]
+    loggers = table["protocol"].get("loggers", 0)
+    someone = rng.randrange(count)
+    receiver = rng.randrange(table["traffic"]["senders"], count)
+    match kind:
+        case "partition":
+            members = list(range(count))
+            rng.shuffle(members)
+            cut = rng.randint(1, count - 1)
+            return [{"at": at, "kind": kind, "members": [sorted(members[:cut]), sorted(members[cut:])], "for": for_}]
+        case "crash":
+            return [{"at": at, "kind": kind, "members": [someone], "memory": "kept", "for": for_}]
+        case "crash-lost":
+            return [{"at": at, "kind": "crash", "members": [someone], "memory": "lost", "for": for_}]
+        case "disconnect":
+            return [{"at": at, "kind": kind, "members": [someone], "for": for_}]
+        case "perturb":
+            some = sorted(rng.sample(range(count), max(1, count // 4)))
+            return [{"at": at, "kind": kind, "members": some, "probability": round(rng.random(), 2), "for": for_}]
+        case "lose":
+            return [{"at": at, "kind": kind, "members": [someone], "packets": rng.randint(1, 50)}]
+        case "churn" if receiver < count - loggers:
+            leaves = {"at": at, "kind": "leave", "members": [receiver]}
+            return [leaves, {"at": round(at + for_, 3), "kind": "join", "members": [receiver]}]
+        case "cut":
+            links = build_topology(parse({k: table[k] for k in ("topology", "loss")})).links
+            link = rng.choice(links)
+            return [{"at": at, "kind": kind, "link": [link.a, link.b], "for": for_}]
+        case _:
+            return []
+
+
+def violations(directory: Directory, planned: Sequence[Run]) -> list[Table]:
+    """What was violated in checked runs, each with the command that replays it alone."""
+    runs = {run.run: run for run in planned}
+    columns = ["run", "seed", "status", "violations", "virtual_seconds"]
+    found: list[Table] = []
+    for part in directory.parts():
+        for row in pq.read_table(part, columns=columns).to_pylist():
+            run = runs.get(row["run"])
+            if run is not None and run.check and row["status"] == "fine":
+                found += _violated(directory, run, row)
+    return found
+
+
+def _violated(directory: Directory, run: Run, row: Table) -> list[Table]:
+    broken = list(row["violations"])
+    scenario = parse(run.scenario, run.folder)
+    if row["virtual_seconds"] >= scenario.duration + scenario.linger:
+        message = f"still waiting for deliveries {scenario.linger:g} s after the last fault was over"
+        broken.append({"spec": "convergence", "message": message})
+    if not broken:
+        return []
+    path = directory.path / "violations" / f"{run.run.replace('/', '.')}.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(scenario_toml(run.scenario), "utf-8")
+    command = f"gossamer simulate {path}"
+    return [{"run": run.run, "seed": run.seed, "replay": command, **each} for each in broken]
+
+
+def scenario_toml(table: Table) -> str:
+    """A scenario as the text of a file."""
+    lines = [
+        f"{key} = {_toml(value)}" for key, value in table.items() if key != "fault" and not isinstance(value, dict)
+    ]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{key}]", *(f"{name} = {_toml(part)}" for name, part in value.items())]
+    for fault in table.get("fault", []):
+        lines += ["", "[[fault]]", *(f"{name} = {_toml(part)}" for name, part in fault.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Numbers, texts, truth values and lists of them look in TOML as they do in JSON."""
+    return json.dumps(value)

@@ -1,0 +1,121 @@
+"""A run directory: everything that an experiment was and gave.
+
+experiment/          the files it was read from        versions.json     what it was made with
+results.parquet/     one row per run, a part per wave   traces/run=.../   traces, where they were asked for
+metrics/*.parquet    tables from traces, and claims     figures/          SVG and PNG
+report.html          the report
+"""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gossamer import __version__
+from gossamer.pipeline.experiments.files import Collection, load
+from gossamer.pipeline.experiments.grid import fingerprint
+from gossamer.pipeline.session import PipelineError
+
+
+class Directory:
+    """One run directory, made or found."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.results = path / "results.parquet"
+        self.traces = path / "traces"
+        self.metrics = path / "metrics"
+        self.figures = path / "figures"
+        self.report = path / "report.html"
+
+    @classmethod
+    def create(cls, path: Path, collection: Collection, arguments: Mapping[str, Any]) -> "Directory":
+        """The directory for this experiment, new or to be continued; PipelineError if another one is in it."""
+        directory = cls(path)
+        fingerprints = {experiment.name: fingerprint(experiment) for experiment in collection.experiments}
+        if path.exists() and any(path.iterdir()):
+            directory._check_same(fingerprints)
+        for part in (directory.results, directory.traces, directory.metrics, directory.figures, path / "experiment"):
+            part.mkdir(parents=True, exist_ok=True)
+        for name, text in collection.sources.items():
+            target = path / "experiment" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+        entry = next(iter(collection.sources))
+        facts = {"experiment": collection.name, "file": entry, "fingerprints": fingerprints, **arguments, **versions()}
+        _write(path / "versions.json", json.dumps(facts, indent=2))
+        return directory
+
+    @classmethod
+    def open(cls, path: Path) -> tuple["Directory", Collection]:
+        """A directory that a run left, and the experiment that it holds."""
+        directory = cls(path)
+        facts = directory.facts()
+        return directory, load(path / "experiment" / str(facts["file"]))
+
+    def facts(self) -> dict[str, Any]:
+        """What the run was made with."""
+        try:
+            found: dict[str, Any] = json.loads((self.path / "versions.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            raise PipelineError(
+                f"{self.path}: no experiment was run here; run one with: gossamer experiment run NAME --out {self.path}"
+            ) from None
+        return found
+
+    def finished(self) -> set[str]:
+        """The runs that have a row."""
+        return {run for part in self.parts() for run in pq.read_table(part, columns=["run"]).column("run").to_pylist()}
+
+    def parts(self) -> list[Path]:
+        """The files of `results.parquet`."""
+        return sorted(self.results.glob("part-*.parquet"))
+
+    def add(self, table: pa.Table) -> None:
+        """Add rows: a new part, which appears whole or not at all."""
+        partial = self.results / f".{os.getpid()}.partial"
+        pq.write_table(table, partial, compression="zstd")
+        partial.rename(self.results / f"part-{len(self.parts()):05d}.parquet")
+
+    def forget_metrics(self, experiment: str) -> None:
+        """Remove the metrics of an experiment, because it has new runs."""
+        for table in self.metrics.glob(f"{experiment}-*.parquet"):
+            shutil.rmtree(table)
+
+    def _check_same(self, fingerprints: Mapping[str, str]) -> None:
+        """Texts, plots and claims may change; what decides the runs may not."""
+        if not (self.path / "versions.json").exists():
+            raise PipelineError(f"--out {self.path}: is not empty and holds no experiment; give another directory")
+        held = self.facts()["fingerprints"]
+        changed = [name for name in fingerprints if held.get(name, fingerprints[name]) != fingerprints[name]]
+        if changed:
+            raise PipelineError(f"--out {self.path}: holds {changed[0]} with other settings; give another directory")
+        if not set(held) & set(fingerprints):
+            raise PipelineError(
+                f"--out {self.path}: holds another experiment ({', '.join(held)}); give another directory"
+            )
+
+
+def versions() -> dict[str, str]:
+    """What the numbers may depend on."""
+    names = ("pyspark", "pyarrow", "numpy", "scipy", "matplotlib")
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "none"
+    return {"gossamer": __version__, "python": platform.python_version(), "platform": platform.platform(), **found}
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, "utf-8")
+    partial.rename(path)

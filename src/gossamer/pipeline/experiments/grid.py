@@ -1,0 +1,160 @@
+"""From an experiment to its runs: one point per variant and combination of grid values, one run per point and seed.
+
+A fault may name its members by share, `members = "last 25%"` or `"last 1"`, since a grid over the group size could
+not name them one by one.
+"""
+
+import copy
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gossamer.core.settings import SettingError
+from gossamer.pipeline.experiments.files import Experiment
+from gossamer.sim.scenario import Scenario, parse
+
+SECONDS_PER_DELIVERY = 25e-6
+SECONDS_PER_GOSSIP = 40e-6
+TRACED_FACTOR = 1.6
+"""A guess of what a run costs, good enough to balance the work and to say how much is left."""
+
+DRAWN: dict[str, Callable[[int], dict[str, Any]]] = {}
+"""Generators of scenarios from a seed, by name; `campaign` adds its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulation to do: all that an executor needs to know."""
+
+    run: str  # experiment.point/seed, as in the trace
+    experiment: str
+    seed: int
+    point: dict[str, Any]  # the grid's values, by column
+    scenario: dict[str, Any]
+    folder: str
+    traced: bool
+    check: bool
+    time_limit: float
+    memory_limit: int
+    cost: float
+
+
+def column(experiment: Experiment, key: str) -> str:
+    """The name of a grid key in the tables: what `names` says, else its last word."""
+    return experiment.names.get(key, "protocol" if key == "protocol.name" else key.rsplit(".", 1)[-1])
+
+
+def columns(experiment: Experiment) -> list[str]:
+    """What a point of this experiment is told apart by."""
+    return [*(["variant"] if experiment.variant else []), *(column(experiment, key) for key in experiment.grid)]
+
+
+def runs(experiment: Experiment, seeds: int | None = None) -> list[Run]:
+    """Every run of an experiment; SettingError if a key or value of the grid cannot be."""
+    count = seeds or experiment.seeds
+    if experiment.draw:
+        return [_drawn(experiment, seed) for seed in range(1, count + 1)]
+    return [
+        _run(experiment, index, point, table, seed)
+        for index, (point, table) in enumerate(points(experiment))
+        for seed in range(1, count + 1)
+    ]
+
+
+def points(experiment: Experiment) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each point: its columns, and its scenario as a plain table, checked."""
+    variants = experiment.variant or (None,)
+    for variant, *values in itertools.product(variants, *experiment.grid.values()):
+        table = copy.deepcopy(experiment.scenario)
+        point: dict[str, Any] = {}
+        if variant is not None:
+            point["variant"] = variant.name
+            for key, value in variant.set.items():
+                put(table, key, value)
+        for key, value in zip(experiment.grid, values, strict=True):
+            point[column(experiment, key)] = value
+            put(table, key, value)
+        name_members(table)
+        try:
+            parse(table, experiment.folder)
+        except SettingError as error:
+            raise SettingError(f"experiment {experiment.name}, point {point}: {error}") from None
+        yield point, table
+
+
+def put(table: dict[str, Any], key: str, value: Any) -> None:
+    """Set `a.b` or `fault.0.probability` in a plain table."""
+    at: Any = table
+    *sections, last = key.split(".")
+    for section in sections:
+        if isinstance(at, list):
+            if not section.isdigit() or int(section) >= len(at):
+                raise SettingError(f"unknown key {key}: there is no number {section} in the scenario")
+            at = at[int(section)]
+        else:
+            at = at.setdefault(section, {})
+        if not isinstance(at, dict | list):
+            raise SettingError(f"unknown key {key}: {section} is not a table")
+    if isinstance(at, list):
+        raise SettingError(f"unknown key {key}: name a key of one [[fault]], as fault.0.probability")
+    at[last] = copy.deepcopy(value)
+
+
+def name_members(table: dict[str, Any]) -> None:
+    """Turn "last 25%" into the numbers of those members."""
+    for fault in table.get("fault", []):
+        share = re.fullmatch(r"last (\d+)(%?)", str(fault.get("members", "")))
+        if share is not None:
+            members = int(table.get("topology", {}).get("members", 0))
+            count = round(members * int(share[1]) / 100) if share[2] else int(share[1])
+            fault["members"] = list(range(members - count, members))
+
+
+def _run(experiment: Experiment, index: int, point: dict[str, Any], table: Mapping[str, Any], seed: int) -> Run:
+    table = {**table, "name": f"{experiment.name}.{index}", "seed": seed}
+    traced = experiment.traces == "all" or (experiment.traces == "first" and seed == 1)
+    scenario = parse(table, experiment.folder)
+    return Run(
+        run=f"{scenario.name}/{seed}",
+        experiment=experiment.name,
+        seed=seed,
+        point=point,
+        scenario=table,
+        folder=experiment.folder,
+        traced=traced,
+        check=experiment.check,
+        time_limit=experiment.time_limit,
+        memory_limit=experiment.memory_limit,
+        cost=cost(scenario, traced or experiment.check),
+    )
+
+
+def _drawn(experiment: Experiment, seed: int) -> Run:
+    if experiment.draw not in DRAWN:
+        raise SettingError(f"experiment {experiment.name}: draw = {experiment.draw!r}: must be {', '.join(DRAWN)}")
+    table = DRAWN[experiment.draw](seed)
+    return _run(experiment, 0, {"protocol": table["protocol"]["name"]}, table, seed)
+
+
+def cost(scenario: Scenario, traced: bool) -> float:
+    """About how many seconds a run takes."""
+    deliveries = scenario.duration * scenario.traffic.rate * max(scenario.topology.members, 8)
+    gossips = scenario.duration * scenario.topology.members / scenario.protocol.gossip_period
+    seconds = deliveries * SECONDS_PER_DELIVERY + gossips * SECONDS_PER_GOSSIP
+    return 0.02 + seconds * (TRACED_FACTOR if traced else 1.0)
+
+
+def fingerprint(experiment: Experiment) -> str:
+    """What decides the runs of an experiment, in short: equal fingerprints, equal runs, but for their number."""
+    variants = [(variant.name, variant.set) for variant in experiment.variant]
+    decides = [experiment.scenario, experiment.grid, variants, experiment.names, experiment.draw, experiment.traces]
+    return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def dumps(point: Mapping[str, Any]) -> dict[str, str]:
+    """A point as texts, for a column of one type."""
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in point.items()}

@@ -1,0 +1,107 @@
+"""An experiment from beginning to end: check it, do its runs, measure, judge the claims, draw the figures.
+
+What comes out is data: verdicts in `claims.json`, the points of every figure in `metrics/`. The report is made of
+these alone and needs no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from gossamer.pipeline.experiments import campaign, claims, figures, tables
+from gossamer.pipeline.experiments.directory import Directory
+from gossamer.pipeline.experiments.files import Collection, Experiment, Plot
+from gossamer.pipeline.experiments.grid import Run, runs
+from gossamer.pipeline.experiments.runner import Report, run_all
+from gossamer.pipeline.session import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a study came to."""
+
+    verdicts: list[claims.Verdict]
+    planned: int
+    failed: list[dict[str, Any]]
+    violations: list[dict[str, Any]]
+
+    @property
+    def bad(self) -> bool:
+        """Whether a claim fails, a run failed or a specification was violated."""
+        return bool(self.failed or self.violations) or any(v.verdict == claims.FAILS for v in self.verdicts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data: what `claims.json` holds."""
+        verdicts = [verdict.as_dict() for verdict in self.verdicts]
+        return {"runs": self.planned, "verdicts": verdicts, "failed": self.failed, "violations": self.violations}
+
+
+def plan(collection: Collection, seeds: int | None = None) -> list[Run]:
+    """Every run of a collection; SettingError if a grid cannot be."""
+    return [run for experiment in collection.experiments for run in runs(experiment, seeds)]
+
+
+def conduct(
+    spark: SparkSession,
+    collection: Collection,
+    directory: Directory,
+    seeds: int | None = None,
+    report: Report | None = None,
+    say: Say | None = None,
+) -> Outcome:
+    """Do all of it; what is done already is not done again."""
+    for experiment in collection.experiments:
+        tables.check_queries(spark, experiment)
+    planned = plan(collection, seeds)
+    finished = directory.finished()
+    for name in {run.experiment for run in planned if run.run not in finished}:
+        directory.forget_metrics(name)
+    run_all(spark, planned, directory, report)
+    verdicts = []
+    for experiment in collection.experiments:
+        if say is not None:
+            say(f"measuring and drawing {experiment.name}")
+        verdicts += evaluate(spark, experiment, directory)
+    outcome = Outcome(verdicts, len(planned), unfinished(directory), campaign.violations(directory, planned))
+    (directory.path / "claims.json").write_text(json.dumps(outcome.as_dict(), indent=1), "utf-8")
+    return outcome
+
+
+def evaluate(spark: SparkSession, experiment: Experiment, directory: Directory) -> list[claims.Verdict]:
+    """The figures and verdicts of one experiment, from the rows and traces that are there."""
+    if tables.run_table(spark, experiment, directory).isEmpty():
+        return [claims.nothing(experiment, claim) for claim in experiment.claim]
+    tables.open_views(spark, experiment, directory)
+    for plot in experiment.plot:
+        figures.draw(plot, _points(spark, experiment, plot, directory), directory.figures / plot.name)
+    return [claims.judge(spark, experiment, claim) for claim in experiment.claim]
+
+
+def unfinished(directory: Directory) -> list[dict[str, Any]]:
+    """The runs that did not end well, each with its reason."""
+    columns = ["run", "experiment", "status", "reason", "attempts"]
+    rows = [row for part in directory.parts() for row in pq.read_table(part, columns=columns).to_pylist()]
+    return [row for row in rows if row["status"] != "fine"]
+
+
+def _points(spark: SparkSession, experiment: Experiment, plot: Plot, directory: Directory) -> list[dict[str, Any]]:
+    from pyspark.errors import PySparkException
+
+    try:
+        table = spark.sql(plot.sql).toArrow()
+    except PySparkException as error:
+        says = " ".join(str(error).split())[:300]
+        raise PipelineError(f"experiment {experiment.name}: plot {plot.name!r}: {says}") from None
+    pq.write_table(table, directory.metrics / f"plot-{plot.name}.parquet")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

@@ -1,0 +1,177 @@
+"""Real networks for tests: namespaces on a bridge, with real loss and real partitions made by the kernel.
+
+    hub:   bridge (multicast goes to every port)
+            |port0        |port1        |port2
+           eth0          eth0          eth0        veth pairs, MTU 1500
+    node 0: 10.77.0.1     10.77.0.2     10.77.0.3  each in a namespace of its own
+
+Everything lives in namespaces whose names carry the id of the process that made them, so nothing of the machine's own
+network is touched and deleting the namespaces deletes everything. What a killed process left behind, the next one
+removes. The hub passes packets on in the size they would have on a cable: what the kernel let a sender pass in one
+piece is cut there, because a loss of the piece would be a loss of forty packets at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).resolve().parent.parent
+MTU = 1500
+PREFIX = "gossamer"
+COMMAND_TIMEOUT_S = 20.0
+CHILD_LIMIT_S = 100
+_numbers = count()
+
+
+class Unavailable(RuntimeError):
+    """Namespaces cannot be made here: the message says why."""
+
+
+def run(*command: str, stdin: str = "") -> str:
+    """A command that must succeed; its output."""
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode} {stdin}")
+    return done.stdout
+
+
+def check_available() -> None:
+    """Unavailable, with the reason, where namespaces or packet filters are out of reach."""
+    if os.geteuid() != 0:
+        raise Unavailable("network namespaces need root")
+    for program, package in (("ip", "iproute2"), ("nft", "nftables")):
+        if shutil.which(program) is None:
+            raise Unavailable(f"no program {program}: apt-get install {package}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One namespace with one address."""
+
+    namespace: str
+    address: str
+
+    def command(self, *command: str) -> list[str]:
+        """The command, to be run inside; `ip` becomes it, so its process id is the command's own."""
+        return ["ip", "netns", "exec", self.namespace, *command]
+
+    def filter(self, rules: str) -> None:
+        """Give commands to the packet filter."""
+        run(*self.command("nft", "-f", "-"), stdin=rules)
+
+
+class Network:
+    """Nodes that hear each other; `with Network(3) as network`."""
+
+    def __init__(self, nodes: int) -> None:
+        check_available()
+        name = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
+        self.hub = f"{name}-hub"
+        self.nodes = [Node(f"{name}-{n}", f"10.77.0.{n + 1}") for n in range(nodes)]
+        self._children: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Self:
+        remove_leftovers()
+        try:
+            self._build()
+        except BaseException as error:
+            self._remove()
+            if isinstance(error, RuntimeError):
+                raise Unavailable(f"this kernel does not make the network: {error}") from error
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def start(self, node: int, function: Callable[..., None], *arguments: str) -> subprocess.Popen[str]:
+        """Call a function of a module in a Python of its own on that node, with pipes for its input and output.
+
+        It ends by itself after `CHILD_LIMIT_S`, with this process, and at the latest with the network.
+        """
+        script = (
+            f"import ctypes, signal, sys; signal.alarm({CHILD_LIMIT_S}); ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
+            f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
+        )
+        command = self.nodes[node].command(sys.executable, "-c", script, *arguments)
+        pipe = subprocess.PIPE
+        self._children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT))
+        return self._children[-1]
+
+    def lose(self, percent: int) -> None:
+        """Every node loses so many of a hundred packets that come to it, at random, one by one."""
+        for node in self.nodes:
+            rule = f'add rule inet bad loss iifname "eth0" numgen random mod 100 < {percent} counter drop\n' * (
+                percent > 0
+            )
+            node.filter(f"flush chain inet bad loss\n{rule}")
+
+    def partition(self, *sides: Sequence[int]) -> None:
+        """Nodes of different sides do not hear each other any more, neither by multicast nor by unicast."""
+        for side in sides:
+            others = [self.nodes[n].address for other in sides if other is not side for n in other]
+            rule = f"add rule inet bad partition ip saddr {{ {', '.join(others)} }} counter drop\n"
+            for n in side:
+                self.nodes[n].filter(f"flush chain inet bad partition\n{rule}")
+
+    def heal(self) -> None:
+        """End of the partition."""
+        for node in self.nodes:
+            node.filter("flush chain inet bad partition\n")
+
+    def dropped(self) -> int:
+        """How many packets the rules that stand now have dropped, over all nodes."""
+        listings = [run(*node.command("nft", "list", "table", "inet", "bad")) for node in self.nodes]
+        words = " ".join(listings).split()
+        return sum(int(words[at + 2]) for at, word in enumerate(words) if word == "counter")
+
+    def _build(self) -> None:
+        run("ip", "netns", "add", self.hub)
+        hub = ("ip", "-n", self.hub, "link")
+        run(*hub, "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0")
+        run(*hub, "set", "bridge", "up")
+        for n, node in enumerate(self.nodes):
+            run("ip", "netns", "add", node.namespace)
+            inside = ("ip", "-n", node.namespace, "link", "set", "dev")
+            run(*hub, "add", f"port{n}", "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
+            run(*hub, "set", "dev", f"port{n}", "master", "bridge", "mtu", str(MTU), "gso_max_segs", "1", "up")
+            run(*inside, "eth0", "mtu", str(MTU), "up")
+            run(*inside, "lo", "up")
+            run("ip", "-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
+            run("ip", "-n", node.namespace, "route", "add", "224.0.0.0/4", "dev", "eth0")
+            chain = "{ type filter hook input priority 0; }"
+            node.filter(f"table inet bad {{ chain loss {chain}\n chain partition {chain}\n }}\n")
+
+    def _remove(self) -> None:
+        for child in self._children:
+            child.kill()
+            child.communicate()
+        for namespace in (*(node.namespace for node in self.nodes), self.hub):
+            _delete(namespace)
+
+
+def remove_leftovers() -> None:
+    """Namespaces of ours whose process is gone."""
+    for line in run("ip", "netns", "list").splitlines():
+        namespace = line.split()[0]
+        owner = namespace.removeprefix(f"{PREFIX}-").split("-")[0]
+        if namespace.startswith(f"{PREFIX}-") and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            _delete(namespace)
+
+
+def _delete(namespace: str) -> None:
+    if Path(f"/run/netns/{namespace}").exists():
+        with suppress(RuntimeError, subprocess.TimeoutExpired):  # somebody else was faster
+            run("ip", "netns", "delete", namespace)
