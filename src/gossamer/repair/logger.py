@@ -139,7 +139,7 @@ class Logger(Rung):
 
     def _compared(self, now: float, source: int, message: Holdings, out: Effects) -> None:
         """The only other logger says what it holds: what is damaged here and not there is gone."""
-        if self._damaged and self.ladder.peers.other_loggers() == [source]:
+        if self._damaged and message.parts == 1 and self.ladder.peers.other_loggers() == [source]:
             self._lose(message.numbers, out)
 
     def _lose(self, elsewhere: PerSender, out: Effects) -> None:
