@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gossamer.live.group import Group
-from gossamer.store import open_store
+from gossamer.store import Damaged, open_store
 from gossamer.wire import decode
 from gossamer.wire.events import unpack
 
 
-async def publish_packets(group: Group, count: int, size: int = 200, first: int = 0) -> list[bytes]:
-    """Publish so many events, each in a packet of its own; their payloads, all different."""
+async def publish_packets(group: Group, count: int, size: int = 200, first: int = 0) -> dict[bytes, int]:
+    """Publish so many events, few to a packet; their payloads, all different, and the number of the packet of each."""
     payloads = [b"<%06d>" % n * (size // 8) for n in range(first, first + count)]
+    sent: dict[bytes, int] = {}
     for payload in payloads:
-        await group.publish_wait("scene.n", payload)
+        sent[payload] = (await group.publish_wait("scene.n", payload)).seqno
         group._outbox.send()
         if payload[6] == ord("9"):
             await asyncio.sleep(0)
-    return payloads
+    return sent
 
 
 def logged(store: Path, sender: int) -> list[bytes]:
@@ -35,6 +36,14 @@ def held(store: Path, sender: int) -> int:
     with open_store(store, readonly=True) as log:
         numbers = log.held().get(sender)
         return len(numbers) if numbers else 0
+
+
+def whole(store: Path, sender: int, sent: Iterable[bytes]) -> bool:
+    """Whether all that was sent is in a store, and can be read."""
+    try:
+        return logged(store, sender) == list(sent)
+    except Damaged:
+        return False
 
 
 async def until(condition: Callable[[], bool], patience_s: float = 20.0) -> None:
