@@ -106,6 +106,8 @@ class Member:
         """Open the ears and begin to join."""
         self.resume()
         self.step(self.disk.started() if self.disk is not None else Started({}))
+        if self.disk is not None:
+            self.step(self.disk.committed())  # before anything is collected
 
     async def stop(self) -> None:
         """Close everything."""

@@ -13,16 +13,19 @@ from typing import Any
 
 from gossamer.core.effects import Collect, Multicast, Persist, Replay, Unicast
 from gossamer.core.ids import Phase
-from gossamer.core.inputs import Committed, DamageFound
+from gossamer.core.inputs import Committed, DamageFound, Stretch
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Ack, Gossip, Holdings, Horizon, Never, PerSender, Request, put, remove
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
+from gossamer.core.streams import Stream
 from gossamer.repair.retention import Retention
 
 _SWEEP = "logger.sweep"
 _SWEEP_ROUNDS = 4
 """The log is swept every so many gossip periods."""
+_SWEEP_ROUNDS_FIRST = 60
+"""The log of a former life is not swept sooner."""
 _NOTHING = RangeSet()
 
 
@@ -37,7 +40,8 @@ class Logger(Rung):
         self._never: PerSender = {}  # numbers that no packet has or ever will have
         self._acknowledged: dict[int, Horizon] = {}  # by member, by sender: everything up to here
         self._consumers: dict[str, Horizon] = {}  # the same for durable readers of the log
-        self._arrivals: deque[tuple[float, int, int, int]] = deque()  # when, sender, first, last
+        self._arrivals: deque[Stretch] = deque()
+        self._expired: Horizon = {}  # up to here the fail-safe has taken effect
         self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
 
     def messages(self) -> Mapping[type, MessageHandler]:
@@ -65,11 +69,16 @@ class Logger(Rung):
         """Go on with what the log holds."""
         for sender, numbers in self.ladder.restored.logged.items():
             self._log[sender] = numbers.copy()
-            for first, last in numbers.ranges():
-                self._arrivals.append((now, sender, first, last))
-                self._retention.arrived(now, sender, last, 0)
-        self._gone = {sender: numbers.copy() for sender, numbers in self.ladder.restored.collected.items()}
-        self.ladder.timers.set(_SWEEP, now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
+            # what lacks below is between the sender, other loggers and the log; a sponsor may know of more
+            self.ladder.streams.setdefault(sender, Stream(numbers.last + 1))
+        restored = self.ladder.restored
+        for stretch in restored.stored or [Stretch(now, s, n.last, 0) for s, n in restored.logged.items()]:
+            self._arrivals.append(stretch)
+            self._retention.arrived(stretch)
+        self._gone = {sender: numbers.copy() for sender, numbers in restored.collected.items()}
+        # first find out who is there: those count who have not acknowledged yet
+        rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
+        self.ladder.timers.set(_SWEEP, now + rounds * self.ladder.settings.gossip_period)
 
     def published(self, now: float, packet: Packet, out: Effects) -> None:
         """Its own packets are logged too."""
@@ -114,9 +123,10 @@ class Logger(Rung):
         self._log.setdefault(sender, RangeSet()).add(first, last)
         if sender in self._damaged:
             remove(self._damaged, sender, first, last)
-        self._arrivals.append((now, sender, first, last))
-        if not self._retention.off:
-            self._retention.arrived(now, sender, last, sum(len(packet.body) for packet in run))
+        size = 0 if self._retention.off else sum(len(packet.body) for packet in run)
+        stretch = Stretch(now, sender, last, size)
+        self._arrivals.append(stretch)
+        self._retention.arrived(stretch)
 
     def log_lacks(self, numbers: PerSender) -> PerSender:
         """What was never here."""
@@ -199,14 +209,14 @@ class Logger(Rung):
                 self.ladder.skip(now, source, first, last, out)
 
     def _sweep(self, now: float, out: Effects) -> None:
+        while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:
+            old = self._arrivals.popleft()
+            self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
         for sender in list(self._log):
-            free = self._retention.free_below(now, sender, self._stable(sender))
+            done = max(self._stable(sender), self._expired.get(sender, -1))
+            free = self._retention.free_below(now, sender, done)
             for first, last in self._log[sender].within(0, free):
                 self._collect(sender, first, last, out)
-        while self._arrivals and self._arrivals[0][0] < now - self.ladder.settings.log_timeout:
-            _, sender, first, last = self._arrivals.popleft()
-            for part in self._log.get(sender, RangeSet()).within(first, last):
-                self._collect(sender, *part, out)
         self.ladder.timers.set(_SWEEP, now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def _stable(self, sender: int) -> int:
