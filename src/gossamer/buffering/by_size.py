@@ -29,6 +29,8 @@ class BySize:
         for _ in range(min(excess, len(self._order))):
             self._drop_oldest(now, collected)
         for packet in run[-self._room :]:
+            if (sender, packet.seqno) in self._index:
+                continue  # of the past, asked for again, and still here
             self._order.append(packet)
             self._index[sender, packet.seqno] = packet
             self._held.setdefault(sender, RangeSet()).add(packet.seqno)

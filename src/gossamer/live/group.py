@@ -195,6 +195,8 @@ class Group:
         wish = parse_start(start)
         if wish is not None and self._member.stack.settings.ordering != "fifo":
             raise SettingError(f"start = {start!r}: events of before need order = 'fifo'")
+        if wish is not None and self._store is not None:
+            raise SettingError(f"start = {start!r}: a logger does not ask for the past: read its store")
         subscription = self._inbox.subscribe(pattern, where, losses)
         if wish is not None:
             subscription.wait_for_past()
