@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from time import time_ns
 from typing import Any
 
-from gossamer.core.effects import CheckOut, Collect, Effect, Persist, Replay, TellHoldings
+from gossamer.core.effects import CheckOut, Collect, Effect, Persist, Replay, TellHoldings, Unicast
 from gossamer.core.inputs import Committed, DamageFound, Input, Started, Stretch
-from gossamer.core.messages import PerSender
+from gossamer.core.messages import Ack, PerSender
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.store.contract import Damaged, Entry, LogStore, StoreError
@@ -170,7 +170,7 @@ class Disk:
         except StoreError as error:
             return self._fail(str(error))
         self.appended += count
-        ready = [self._waiting.popleft() for _ in range(behind)]
+        ready = _acknowledged_at_once([self._waiting.popleft() for _ in range(behind)])
         if self._waiting:
             self._carry_out_then_go_on(ready)
         else:
@@ -245,3 +245,18 @@ class Disk:
             for last in [min(end, first + step - 1)]
         ]
         return sorted(stretches)
+
+
+def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
+    """The same with one acknowledgement to each member: all of them wait for the same transaction."""
+    first: dict[int, PerSender] = {}
+    merged: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Unicast) and isinstance(effect.message, Ack):
+            have = first.setdefault(effect.to, effect.message.have)
+            if have is not effect.message.have:
+                for sender, numbers in effect.message.have.items():
+                    have.setdefault(sender, RangeSet()).update(numbers)
+                continue
+        merged.append(effect)
+    return merged
