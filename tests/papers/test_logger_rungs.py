@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gossamer.core.effects import PastKnown
 from gossamer.core.inputs import Committed, DamageFound, RewindAsked, Started, Stretch
 from gossamer.core.messages import Ack, Data, Gossip, Holdings, Never, PerSender, Recall, Repair, Request
 from gossamer.core.ranges import RangeSet
+from gossamer.sim.checked import traced
+from gossamer.sim.scenario import load
 from tests.papers.hand import Letter, Table
 
 SENDER, READER, LOGGER, OTHER = range(4)
 FOR_EVER = 1e12
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "two-loggers.toml"
 
 
 def table_with(loggers: tuple[int, ...] = (LOGGER,), members: int = 3, **settings: Any) -> Table:
@@ -278,3 +284,17 @@ def test_a_durable_consumer_holds_back_collection_until_it_commits():
     assert aged(table) == [2, 3]
     table.step(LOGGER, Committed({"archive": {SENDER: 3}}))
     assert aged(table) == []
+
+
+# In the simulator
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_two_loggers_that_crash_in_turn_lose_nothing(seed):
+    """Reference: 000 §3, §6."""
+    made = load(SCENARIO).with_seed(seed)
+    result = traced(made)
+    assert result["violations"] == []
+    assert result["deliveries"]["actual"] == result["deliveries"]["expected"]
+    assert result["deliveries"]["duplicate"] == result["packets"]["lost"] == 0
+    assert result["deliveries"]["logger"] > 0
