@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,24 @@ def test_a_logger_that_founds_its_group_alone_goes_on_behind_its_log():
     table.publish(SENDER, 1)
     table.pass_on(lambda letter: isinstance(letter.message, Data))
     assert not table.stacks[LOGGER].streams[SENDER].missing
+
+
+def test_a_logger_does_not_wait_for_what_its_sender_has_forgotten():
+    """A new logger that founded its group alone, because the sender was busy: what was sent before is gone."""
+    table = Table("rpbcast", 2, loggers=(), ordering="fifo", gossip_period=0.1, retention_age=FOR_EVER, gc_rounds=1)
+    table.publish(SENDER, 3)
+    table.wait(2.0)
+    table.loggers = (LOGGER,)
+    table.settings = replace(table.settings, found_after=2)
+    table.seat(LOGGER, ())
+    table.wait(0.5, pass_on=False)
+    table.letters.clear()
+    table.publish(SENDER, 2)
+    table.wait(10.0)
+    assert not table.stacks[LOGGER].streams[SENDER].missing
+    assert table.numbers(LOGGER, SENDER) == [3, 4]
+    assert numbers(table.holdings(LOGGER)) == [3, 4]
+    assert table.lost[LOGGER][0].reason == "sent before the logger came"
 
 
 # Damage

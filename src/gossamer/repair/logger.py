@@ -195,9 +195,16 @@ class Logger(Rung):
         out.append(Replay(to, sender, first, last))
 
     def _told_never(self, now: float, source: int, message: Never, out: Effects) -> None:
-        """A sender says that these never were (or are gone with its memory): spread it (000 §6.2)."""
+        """A sender says that these never were (or are gone with its memory): spread it (000 §6.2).
+
+        What it has sent and forgotten was sent before we came, unless another logger has it.
+        """
         mine = message.numbers.get(source)
-        if mine is None or message.lost:
+        if mine is None:
+            return
+        if message.lost:
+            for first, last in mine.ranges() if not self.ladder.peers.other_loggers() else ():
+                self.ladder.give_up(now, source, first, last, "sent before the logger came", out)
             return
         lacking = RangeSet(
             part for first, last in mine.ranges() for part in self.ladder.stream(source).missing.within(first, last)
