@@ -1,9 +1,10 @@
 """Durable events per second: 1 KB each, counted when the server has said that they are on disk.
 
 Side by side in one run, in turn, the median of several rounds: NATS JetStream (`sync_interval: always`), Redis Streams
-(`appendfsync always`), each started here as a real process on loopback with a store of its own, and the log store by
-itself. The peers are used as a careful user would: JetStream with a window of asynchronous publishes, Redis with
-pipelines of 100. A contestant whose server or client is not installed is skipped, and the table says so.
+(`appendfsync always`), a publisher and a logger of Gossamer, each started here as real processes on loopback with a
+store of their own, and the log store by itself. The peers are used as a careful user would: JetStream with a window of
+asynchronous publishes, Redis with pipelines of 100. A contestant whose server or client is not installed is skipped,
+and the table says so.
 
 What the numbers do not show: several publishers, subscribers that read at the same time, a network, another disk. A
 nats-server older than 2.10 (Debian 12 has 2.9) cannot sync every write: it acknowledges what is not on disk yet, and
@@ -31,6 +32,7 @@ from random import Random
 from time import perf_counter
 from typing import NamedTuple
 
+import gossamer
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
 from gossamer.store import Entry, open_store
@@ -171,9 +173,37 @@ def run_store(folder: Path) -> tuple[int, float]:
         return count, perf_counter() - started
 
 
+def run_group(folder: Path) -> tuple[int, float]:
+    """A publisher and a logger, two processes, through the public interface: all events acknowledged as durable."""
+    settings = gossamer.Settings(address=f"239.192.77.7:{_free_port()}")
+    command = [sys.executable, "-m", "gossamer", "logger", "bench", "--store", str(folder / "store")]
+    logger = subprocess.Popen([*command, "--address", settings.address], stderr=subprocess.PIPE)
+    try:
+        assert logger.stderr is not None
+        logger.stderr.readline()  # it says when it is there
+        return asyncio.run(_publish_to_group(settings))
+    finally:
+        logger.terminate()
+        logger.wait(30)
+
+
+async def _publish_to_group(settings: gossamer.Settings) -> tuple[int, float]:
+    async with gossamer.join("bench", settings) as group:
+        assert group.loggers()
+        started, count, batch = perf_counter(), 0, [PAYLOAD] * PIPELINE
+        while perf_counter() - started < SECONDS:
+            await group.publish_many(SUBJECT, batch)
+            count += len(batch)
+        await group.flush()
+        took = perf_counter() - started
+        assert group.stats()["unlogged"] == 0
+        return count, took
+
+
 CONTESTANTS: list[Callable[[], Contestant]] = [
     jetstream,
     redis_streams,
+    lambda: Contestant("Gossamer: publisher and logger", run_group, ours=True),
     lambda: Contestant("the log store by itself", run_store, ours=True),
 ]
 """A further one is one more line: a name and a function from a folder to (events, seconds)."""

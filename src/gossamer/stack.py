@@ -279,22 +279,14 @@ class Stack:
             rung.suspected(now, member, out)
 
     def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None:
-        """Await the packets of `sender` from `first` on anew, as far as a log holds them, in their old order.
-
-        What came behind the log's last may not have reached it yet: that is awaited, too.
-        """
+        """Await the packets of `sender` from `first` on anew, as far as a log holds them, in their old order."""
         stream = self.stream(sender)
-        stream.next = max(stream.next, held.last + 1)
-        stream.start = min(stream.start, first)
-        wanted = [*held.within(first, held.last), (max(first, held.last + 1), stream.next - 1)]
-        for part in wanted:
-            if part[0] <= part[1]:
-                stream.missing.add(*part)
-                stream.absent.discard(*part)
-        self._order.rewound(sender, stream)
-        for part in wanted:
-            if part[0] <= part[1]:
-                self._call(self._on_gap_escalated, now, sender, *part, out)
+        wanted, holes = stream.rewind(first, held)
+        self._order.rewound(sender, first)
+        for hole in holes.ranges():
+            self._order.given_up(sender, *hole, "not in the log", stream, out)
+        for part in wanted.ranges():
+            self._call(self._on_gap_escalated, now, sender, *part, out)
 
     # Putting it together.
 

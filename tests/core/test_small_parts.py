@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer.buffering.by_size import BySize
 from gossamer.core import varint
 from gossamer.core.budget import Budget
+from gossamer.core.packets import Packet
 from gossamer.core.settings import SettingError, build, setting
 from gossamer.core.timers import Timers
 
@@ -82,3 +84,12 @@ def test_settings_are_built_with_integers_for_floats_and_keywords_as_keys():
 def test_settings_that_cannot_be_are_refused_by_name(table, says):
     with pytest.raises(SettingError, match=says):
         build(Sample, table, "x")
+
+
+def test_a_buffer_by_size_keeps_a_packet_once_however_often_it_comes():
+    """Who asks for the past gets packets again that are still in the buffer."""
+    buffer = BySize(3)
+    for run in ([0, 1], [1, 2], [0, 1, 2], [3], [4, 5]):
+        buffer.add(0.0, [Packet(7, seqno, b"") for seqno in run])
+    assert list(buffer.held()[7]) == [3, 4, 5]
+    assert len(buffer) == 3

@@ -162,6 +162,8 @@ def test_a_stranger_who_replays_and_forges_changes_nothing_and_hears_nothing():
                 await publish_slowly(groups[0])
                 await until(lambda: stranger.sent > 3000)
                 await publish_slowly(groups[0])
+                for subscription in heard:  # what a sponsor has not seen yet, the late one would be owed
+                    assert payloads(await collect(subscription, 2 * len(NUMBERS))) == [*NUMBERS, *NUMBERS]
                 async with Group(GROUP, shared) as late:  # one who has not heard yet what is replayed to it
                     await until(lambda: len(late.members()) == 4)
                     news = late.subscribe(">")
@@ -169,8 +171,7 @@ def test_a_stranger_who_replays_and_forges_changes_nothing_and_hears_nothing():
                     assert payloads(await collect(news, 1)) == [b"for all"]
                     assert late.stats()["received"] == 1
                 for subscription in heard:
-                    events = await collect(subscription, 2 * len(NUMBERS) + 1)
-                    assert payloads(events) == [*NUMBERS, *NUMBERS, b"for all"]
+                    assert payloads(await collect(subscription, 1)) == [b"for all"]
             assert len(stranger.captured) > 100
             assert stranger.answers == []
             for group in groups[1:]:

@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from gossamer.core.effects import Deliver, Effect, Multicast, Persist, Replay, ReportLost, Unicast
+from gossamer.core.effects import (
+    Collect,
+    Deliver,
+    Effect,
+    Multicast,
+    Persist,
+    Replay,
+    ReportLost,
+    TellHoldings,
+    Unicast,
+)
 from gossamer.core.ids import LOGGER
 from gossamer.core.inputs import Heard, Input, Published, Received, Started, Woke
-from gossamer.core.messages import Data, Message, Repair
+from gossamer.core.messages import Data, Holdings, Message, PerSender, Repair
 from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
 from gossamer.presets import preset
 from gossamer.stack import Stack
 
@@ -112,6 +123,13 @@ class Table:
         """What `member` delivered of `sender`, in order."""
         return [p.seqno for p in self.delivered.get(member, []) if p.sender == sender]
 
+    def holdings(self, member: int) -> PerSender:
+        """What the log of `member` holds."""
+        held: PerSender = {}
+        for sender, seqno in sorted(self.logs.get(member, {})):
+            held.setdefault(sender, RangeSet()).add(seqno)
+        return held
+
     def _carry_out(self, member: int, effect: Effect) -> None:
         if isinstance(effect, Unicast):
             self.letters.append(Letter(member, effect.to, effect.message))
@@ -123,6 +141,11 @@ class Table:
             self.lost.setdefault(member, []).append(effect)
         elif isinstance(effect, Persist):
             self.logs.setdefault(member, {}).update({(p.sender, p.seqno): p for p in effect.run})
+        elif isinstance(effect, Collect):
+            for seqno in range(effect.first, effect.last + 1):
+                self.logs.get(member, {}).pop((effect.sender, seqno), None)
+        elif isinstance(effect, TellHoldings):
+            self.letters.append(Letter(member, effect.to, Holdings(self.holdings(member), effect.since_ns)))
         elif isinstance(effect, Replay):
             for seqno in range(effect.first, effect.last + 1):
                 packet = self.logs.get(member, {}).get((effect.sender, seqno))

@@ -4,7 +4,7 @@ from collections import deque
 
 from gossamer.buffering.occupancy import Occupancy
 from gossamer.core.messages import PerSender
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.ranges import RangeSet
 
 
@@ -28,11 +28,21 @@ class BySize:
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; the oldest make room: those."""
         self._shown = None
-        run = run[-self._room :]
+        sender = run[0].sender
         collected: PerSender = {}
+        if sender in self._held and self._held[sender].within(run[0].seqno, run[-1].seqno):
+            # of the past, asked for again, and some of it still here: a packet is kept once
+            index = self._index[sender]
+            for part in split_into_runs([packet for packet in run if packet.seqno not in index]):
+                self._add_new(now, sender, part, collected)
+        else:
+            self._add_new(now, sender, run[-self._room :], collected)
+        return collected
+
+    def _add_new(self, now: float, sender: int, run: Run, collected: PerSender) -> None:
         while self._count + len(run) > self._room:
             self._drop_oldest(now, self._count + len(run) - self._room, collected)
-        sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
+        first, last = run[0].seqno, run[-1].seqno
         self._runs.append(run)
         self._count += len(run)
         if sender not in self._held:
@@ -40,7 +50,6 @@ class BySize:
         self._index[sender].update(zip(range(first, last + 1), run, strict=True))
         self._held[sender].add(first, last)
         self._occupancy.entered(len(run), len(run) * now)
-        return collected
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
@@ -72,12 +81,11 @@ class BySize:
             run = run[:excess]
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         self._count -= len(run)
-        if sender in self._held:  # a packet of the past may have come twice, and gone once
-            index = self._index[sender]
-            for seqno in range(first, last + 1):
-                index.pop(seqno, None)
-            self._held[sender].discard(first, last)
-            if not self._held[sender]:
-                del self._held[sender], self._index[sender]
+        index = self._index[sender]
+        for seqno in range(first, last + 1):
+            del index[seqno]
+        self._held[sender].discard(first, last)
+        if not self._held[sender]:
+            del self._held[sender], self._index[sender]
         collected.setdefault(sender, RangeSet()).add(first, last)
         self._occupancy.left(now, len(run))

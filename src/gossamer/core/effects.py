@@ -6,7 +6,7 @@ The order is part of the meaning: what must be durable is persisted before it is
 from dataclasses import dataclass
 
 from gossamer.core.ids import Phase
-from gossamer.core.messages import Message
+from gossamer.core.messages import Message, PerSender
 from gossamer.core.packets import Run
 
 
@@ -106,6 +106,13 @@ class TellHoldings:
 
 
 @dataclass(slots=True)
+class PastKnown:
+    """Tell the application that the past it asked for comes now: what loggers hold; None if none of them answers."""
+
+    held: PerSender | None
+
+
+@dataclass(slots=True)
 class CheckOut:
     """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before anything behind it."""
 
@@ -147,6 +154,7 @@ Effect = (
     | Replay
     | Collect
     | TellHoldings
+    | PastKnown
     | CheckOut
     | Note
     | BecomeMember

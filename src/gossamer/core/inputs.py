@@ -1,11 +1,21 @@
 """What happened to a member, in the past tense: all that ever goes into an automaton."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gossamer.core.effects import Deliver, Effect
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Horizon, Message, PerSender
 from gossamer.core.packets import Run
+
+
+class Stretch(NamedTuple):
+    """Packets of `sender` that came to a log about together, up to `last`."""
+
+    at: float
+    sender: int
+    last: int
+    size_bytes: int
 
 
 @dataclass(slots=True)
@@ -14,7 +24,7 @@ class Started:
 
     `horizon` gives, for senders that were there before it, the last number that it is not owed. The rest is
     what durable storage kept: whether it `recovers`, the numbers that are `checked_out`, the packets `logged` and those
-    `collected` from the log.
+    `collected` from the log, and, as far as it is known, when and how much was `stored`.
     """
 
     horizon: Horizon
@@ -22,6 +32,7 @@ class Started:
     checked_out: int = 0
     logged: PerSender = field(default_factory=dict)
     collected: PerSender = field(default_factory=dict)
+    stored: list[Stretch] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -44,6 +44,21 @@ def take(table: PerSender, packets: int, ranges: int = 300) -> PerSender:
     return taken
 
 
+def in_parts(table: PerSender, ranges_max: int) -> list[PerSender]:
+    """The same in several tables, at least one, none with more ranges than this."""
+    parts: list[PerSender] = [{}]
+    room = ranges_max
+    for sender, numbers in table.items():
+        ranges = numbers.ranges()
+        while ranges:
+            if not room:
+                parts.append({})
+                room = ranges_max
+            parts[-1][sender] = RangeSet(ranges[:room])
+            ranges, room = ranges[room:], room - min(room, len(ranges))
+    return parts
+
+
 def remove(table: PerSender, sender: int, first: int, last: int) -> int:
     """Take `first..last` of `sender` out; how many there were."""
     numbers = table.get(sender)
@@ -192,10 +207,13 @@ class Recall:
 
 @dataclass(slots=True)
 class Holdings:
-    """A logger's answer to a `Recall`: these can be asked for."""
+    """A logger's answer to a `Recall` of `since_ns`: these can be asked for. A long answer comes in several parts."""
 
     kind: ClassVar[str] = "gossip"
     numbers: PerSender
+    since_ns: int = 0
+    part: int = 0
+    parts: int = 1
 
 
 @dataclass(slots=True)

@@ -94,6 +94,26 @@ class Stream:
             else:
                 self._gapped.discard(self.at)
 
+    def rewind(self, first: int, held: RangeSet) -> tuple[RangeSet, RangeSet]:
+        """Await everything from `first` on anew that is `held` by a log; what is awaited, and what never comes.
+
+        What was seen here, or is behind the log's last, may not have reached the log yet: that is awaited, too.
+        """
+        wanted = RangeSet(held.within(first, held.last))
+        came = RangeSet([(min(self.start, held.last + 1), self.next - 1)] if self.next > held.last + 1 else [])
+        if self.start < self.next:
+            came.add(self.start, self.next - 1)
+        came.subtract(self.absent)
+        wanted.update(RangeSet(came.within(first, self.next)))
+        self.next = max(self.next, held.last + 1)
+        self.start = min(self.start, first)
+        holes = RangeSet([(first, self.next - 1)]).difference(wanted)
+        self.missing.update(wanted)
+        self.absent.subtract(wanted)
+        self.absent.update(holes)
+        self.mark()
+        return wanted, holes
+
     def has(self, seqno: int) -> bool:
         """Whether this packet was received."""
         return self.start <= seqno < self.next and seqno not in self.missing and seqno not in self.absent

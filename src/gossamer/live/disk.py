@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import time_ns
+from typing import Any
 
-from gossamer.core.effects import CheckOut, Collect, Effect, Persist, Replay, TellHoldings
-from gossamer.core.inputs import Committed, DamageFound, Input, Started
-from gossamer.core.messages import PerSender
+from gossamer.core.effects import CheckOut, Collect, Effect, Persist, Replay, TellHoldings, Unicast
+from gossamer.core.inputs import Committed, DamageFound, Input, Started, Stretch
+from gossamer.core.messages import Ack, PerSender
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.store.contract import Damaged, Entry, LogStore, StoreError
@@ -22,6 +23,8 @@ from gossamer.store.contract import Damaged, Entry, LogStore, StoreError
 CONSUMERS_POLL_S = 1.0
 _COLLECT_S = 0.25
 """Collections of this long are one transaction."""
+_STRETCHES = 500
+"""Of so many parts of a store it is looked up when it starts how old they are."""
 
 
 class Disk:
@@ -56,8 +59,25 @@ class Disk:
     def started(self) -> Started:
         """What the store remembers."""
         return Started(
-            {}, checked_out=self.store.checked_out(), logged=self.store.held(), collected=self.store.collected()
+            {},
+            checked_out=self.store.checked_out(),
+            logged=self.store.held(),
+            collected=self.store.collected(),
+            stored=self._stored(),
         )
+
+    def committed(self) -> Committed:
+        """What durable readers have done with: they commit from other processes."""
+        return Committed({c.name: dict(c.committed) for c in self.store.consumers()})
+
+    def stats(self) -> dict[str, Any]:
+        """Why it refuses, if it does; what it wrote, and what it could not read; how much it holds."""
+        return {
+            "refusing": self.failure,
+            "appended": self.appended,
+            "damaged": self.damaged,
+            "bytes": self.store.bytes_used(),
+        }
 
     def takes(self, effects: list[Effect]) -> bool:
         """Whether these effects have to wait, or are the disk's: then it has them now, in their order."""
@@ -86,9 +106,9 @@ class Disk:
                 yield from self.store.read(effect.sender, first, effect.last)
                 return
             except Damaged as bad:
-                self.damaged += 1
                 with self._tables:
                     self.store.drop_damaged(bad.sender, bad.seqno)
+                self.damaged += 1
                 self._happened(DamageFound(bad.sender, bad.seqno))
                 first = bad.seqno + 1
 
@@ -150,7 +170,7 @@ class Disk:
         except StoreError as error:
             return self._fail(str(error))
         self.appended += count
-        ready = [self._waiting.popleft() for _ in range(behind)]
+        ready = _acknowledged_at_once([self._waiting.popleft() for _ in range(behind)])
         if self._waiting:
             self._carry_out_then_go_on(ready)
         else:
@@ -207,7 +227,36 @@ class Disk:
             return 0
 
     def _poll_consumers(self) -> None:
-        """Durable readers commit from other processes: look what they have done with."""
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
         if not self.failure:
-            self._happened(Committed({c.name: dict(c.committed) for c in self.store.consumers()}))
+            self._happened(self.committed())
+
+    def _stored(self) -> list[Stretch]:
+        """When what is held was stored, and how much it is: about, from a sample of it, however large the store is."""
+        held = self.store.held()
+        count = sum(map(len, held.values()))
+        step = max(1, count // _STRETCHES)
+        size = self.store.bytes_used() // max(1, count)
+        stretches = [
+            Stretch((self._time_of(sender, last) or time_ns()) / 1e9, sender, last, size * (last - first + 1))
+            for sender, numbers in held.items()
+            for start, end in numbers.ranges()
+            for first in range(start, end + 1, step)
+            for last in [min(end, first + step - 1)]
+        ]
+        return sorted(stretches)
+
+
+def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
+    """The same with one acknowledgement to each member: all of them wait for the same transaction."""
+    first: dict[int, PerSender] = {}
+    merged: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Unicast) and isinstance(effect.message, Ack):
+            have = first.setdefault(effect.to, effect.message.have)
+            if have is not effect.message.have:
+                for sender, numbers in effect.message.have.items():
+                    have.setdefault(sender, RangeSet()).update(numbers)
+                continue
+        merged.append(effect)
+    return merged

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
-from gossamer.core.messages import Holdings, Horizon
+from gossamer.core.messages import Horizon, PerSender
 from gossamer.core.settings import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.inbox import Inbox
@@ -41,7 +41,6 @@ JOIN_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 0.3
 LINGER_S = 0.15
 """A publisher that leaves stays this long to repair what of its last packets was lost."""
-PAST_TIMEOUT_S = 5.0
 
 MakeTransport = Callable[[Endpoint], Transport]
 
@@ -123,7 +122,7 @@ class Group:
             envelope,
             watch=watch,
             inbox=self._inbox,
-            told=self._told,
+            past_known=self._past_known,
             profile=lambda: json.dumps(self.profile()).encode(),
             store=self._store,
             contacts=tuning.contacts,
@@ -216,6 +215,8 @@ class Group:
         wish = parse_start(start)
         if wish is not None and self._member.stack.settings.ordering != "fifo":
             raise SettingError(f"start = {start!r}: events of before need order = 'fifo'")
+        if wish is not None and self._store is not None:
+            raise SettingError(f"start = {start!r}: a logger does not ask for the past: read its store")
         subscription = self._inbox.subscribe(pattern, where, losses)
         if wish is not None:
             subscription.wait_for_past()
@@ -225,26 +226,18 @@ class Group:
         return subscription
 
     def _ask_for_past(self) -> None:
-        subscription, since_ns, positions = self._past[0]
+        _, since_ns, positions = self._past[0]
         self._member.step(RewindAsked(since_ns, positions))
-        asyncio.get_running_loop().call_later(PAST_TIMEOUT_S, self._give_up_past, subscription)
 
-    def _told(self, holdings: Holdings) -> None:
-        """A logger has said what it holds: the stack asks for it now."""
-        if not self._past:
-            return
+    def _past_known(self, held: PerSender | None) -> None:
+        """Loggers have said what they hold, and the stack asks for it now; or none has answered."""
         subscription, _, positions = self._past.popleft()
-        held = {sender: numbers for sender, numbers in holdings.numbers.items() if numbers}
-        self._inbox.past_known(subscription, held, positions, self._member.stack.peers.all())
-        if self._past:
-            self._ask_for_past()
-
-    def _give_up_past(self, subscription: Subscription) -> None:
-        if self._past and self._past[0][0] is subscription:
-            self._past.popleft()
+        if held is None:
             self._inbox.past_unknown(subscription)
-            if self._past:
-                self._ask_for_past()
+        else:
+            self._inbox.past_known(subscription, held, positions, self._member.stack.peers.all())
+        if self._past:
+            asyncio.get_running_loop().call_soon(self._ask_for_past)
 
     # Looking.
 
@@ -269,7 +262,7 @@ class Group:
         inbox, member, stack = self._inbox, self._member, self._member.stack
         by_rung: dict[str, int] = {phase: inbox.received[phase] for phase in (FIRST_PASS, PEER, LOGGER)}
         received = sum(by_rung.values())
-        log = {"refusing": member.disk.failure, "appended": member.disk.appended} if member.disk is not None else {}
+        log = member.disk.stats() if member.disk is not None else {}
         return {
             "received": received,
             **by_rung,

@@ -43,13 +43,13 @@ def retention(text: str) -> dict[str, Any]:
     if text == "stable":
         return {"retention_age": 0.0, "retention_bytes": 0}
     if text == "forever":
-        return {"retention_age": FOR_EVER_S, "retention_bytes": 0, "log_timeout": FOR_EVER_S}
+        return {"retention_age": FOR_EVER_S, "retention_bytes": 0}
     for units, name in ((_BYTES, "retention_bytes"), (_SECONDS, "retention_age")):
         for unit, factor in units.items():
             number = text.removesuffix(unit)
             if number != text and number.replace(".", "", 1).isdigit() and float(number) > 0:
                 amount = float(number) * factor
                 if name == "retention_bytes":
-                    return {"retention_age": 0.0, name: int(amount), "log_timeout": FOR_EVER_S}
-                return {name: amount, "log_timeout": max(amount, 172_800.0)}
+                    return {"retention_age": 0.0, name: int(amount)}
+                return {name: amount}
     raise SettingError(f"retain = {text!r}: must be stable, forever, an age like 12h or 7d, or a size like 10GB")

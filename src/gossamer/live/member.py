@@ -21,7 +21,7 @@ from gossamer.core.effects import (
     Effect,
     Multicast,
     Note,
-    Persist,
+    PastKnown,
     Refuse,
     Replay,
     ReportLost,
@@ -30,7 +30,7 @@ from gossamer.core.effects import (
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
 from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
-from gossamer.core.messages import Data, Echo, Holdings, Message, Probe, Profile, Repair
+from gossamer.core.messages import Data, Echo, Holdings, Message, PerSender, Probe, Profile, Repair, in_parts
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.disk import Disk
@@ -48,6 +48,8 @@ _SLACK_S = 0.0005
 _PROFILES_PER_S = 20
 _STRANGERS_MAX = 1000
 """Of so many who are in no view it is remembered where they are."""
+_RANGES_PER_PART = 500
+"""Of a log's holdings in one datagram."""
 
 
 class Member:
@@ -62,7 +64,7 @@ class Member:
         *,
         watch: Watch,
         inbox: Inbox,
-        told: Callable[[Holdings], None],
+        past_known: Callable[[PerSender | None], None],
         profile: Callable[[], bytes],
         store: LogStore | None = None,
         contacts: tuple[Address, ...] = (),
@@ -81,7 +83,7 @@ class Member:
         self._watch = watch
         self._inbox = inbox
         self._deliver = inbox.delivered
-        self._told = told
+        self._past_known = past_known
         self._profile = profile
         self._profiles_at = 0.0
         self._contacts = contacts
@@ -109,6 +111,8 @@ class Member:
         """Open the ears and begin to join."""
         self.resume()
         self.step(self.disk.started() if self.disk is not None else Started({}))
+        if self.disk is not None:
+            self.step(self.disk.committed())  # before anything is collected
 
     async def stop(self) -> None:
         """Close everything."""
@@ -198,8 +202,6 @@ class Member:
         else:
             happened = Heard(source, message)
         self._carry_out(self.stack.step(now, happened))
-        if isinstance(message, Holdings):
-            self._told(message)
         return None
 
     def _answer(self, now: float, probe: Probe, address: Address) -> None:
@@ -257,8 +259,12 @@ class Member:
                 self.sent["repair"] += len(repairs)
                 to_one.setdefault(effect.to, []).extend(repairs)
             case TellHoldings() if self.disk is not None:
-                answer = Holdings(self.disk.holdings(effect))
-                to_one.setdefault(effect.to, []).append(self._close(answer, effect.to))
+                parts = in_parts(self.disk.holdings(effect), _RANGES_PER_PART)
+                for n, part in enumerate(parts):
+                    answer = Holdings(part, effect.since_ns, n, len(parts))
+                    to_one.setdefault(effect.to, []).append(self._close(answer, effect.to))
+            case PastKnown(held):
+                self._past_known(held)
             case Collect() | CheckOut() if self.disk is not None:
                 self.disk.carry_out(effect)
             case _:
@@ -332,4 +338,4 @@ def _only_serves(effect: Effect) -> bool:
     """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
     if isinstance(effect, Unicast):
         return isinstance(effect.message, Repair | Holdings | Echo)
-    return isinstance(effect, Replay | TellHoldings | Deliver | ReportLost) and not isinstance(effect, Persist)
+    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

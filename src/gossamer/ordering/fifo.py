@@ -40,11 +40,13 @@ class Fifo:
         heappush(self._held.setdefault(sender, []), (first, lost))
         self._release(sender, stream, out)
 
-    def rewound(self, sender: int, stream: Stream) -> None:
-        """Packets from before are awaited again: what is held comes again behind them; losses stay what they are."""
-        held = [(first, e) for first, e in self._held.pop(sender, []) if first in stream.absent and e is not None]
-        for entry in held:
-            heappush(self._held.setdefault(sender, []), entry)
+    def rewound(self, sender: int, first: int) -> None:
+        """Everything from `first` on is awaited again: what is held of it comes again, or is lost again."""
+        for number, effect in self._held.pop(sender, []):
+            if number < first:
+                if isinstance(effect, Deliver):
+                    effect = Deliver(effect.run[: first - number], effect.phase)
+                heappush(self._held.setdefault(sender, []), (number, effect))
 
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]

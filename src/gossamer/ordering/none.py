@@ -19,7 +19,7 @@ class Unordered:
         """Deliver what came."""
         out.extend(Deliver(run, phase) for run in parts)
 
-    def rewound(self, sender: int, stream: Stream) -> None:
+    def rewound(self, sender: int, first: int) -> None:
         """Nothing is held."""
 
     def given_up(self, sender: int, first: int, last: int, reason: str, stream: Stream, out: Effects) -> None:

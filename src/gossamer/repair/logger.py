@@ -13,16 +13,19 @@ from typing import Any
 
 from gossamer.core.effects import Collect, Multicast, Persist, Replay, Unicast
 from gossamer.core.ids import Phase
-from gossamer.core.inputs import Committed, DamageFound
+from gossamer.core.inputs import Committed, DamageFound, Stretch
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Gossip, Horizon, Never, PerSender, Request, put, remove
+from gossamer.core.messages import Ack, Gossip, Holdings, Horizon, Never, PerSender, Request, put, remove
 from gossamer.core.packets import Run
 from gossamer.core.ranges import RangeSet
+from gossamer.core.streams import Stream
 from gossamer.repair.retention import Retention
 
 _SWEEP = "logger.sweep"
 _SWEEP_ROUNDS = 4
 """The log is swept every so many gossip periods."""
+_SWEEP_ROUNDS_FIRST = 60
+"""The log of a former life is not swept sooner."""
 _NOTHING = RangeSet()
 
 
@@ -33,19 +36,26 @@ class Logger(Rung):
         super().__init__(ladder)
         self._log: PerSender = {}
         self._gone: PerSender = {}  # had and collected: lost to whoever still wants it
+        self._damaged: PerSender = {}  # had and unreadable: another logger may fill it
         self._never: PerSender = {}  # numbers that no packet has or ever will have
         self._acknowledged: dict[int, Horizon] = {}  # by member, by sender: everything up to here
         self._consumers: dict[str, Horizon] = {}  # the same for durable readers of the log
-        self._arrivals: deque[tuple[float, int, int, int]] = deque()  # when, sender, first, last
+        self._arrivals: deque[Stretch] = deque()
+        self._expired: Horizon = {}  # up to here the fail-safe has taken effect
         self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Requests, and gossip, which is a request and an acknowledgement in one."""
-        return {Request: self._requested, Gossip: self._gossiped, Never: self._told_never}
+        return {
+            Request: self._requested,
+            Gossip: self._gossiped,
+            Never: self._told_never,
+            Holdings: self._compared,
+        }
 
     def inputs(self) -> Mapping[type, Callable[[float, Any, Effects], None]]:
         """What happens to the log from outside."""
-        return {Committed: self._committed, DamageFound: self._damaged}
+        return {Committed: self._committed, DamageFound: self._damage_found}
 
     def alarms(self) -> Mapping[str, TimerHandler]:
         """The sweep."""
@@ -59,11 +69,16 @@ class Logger(Rung):
         """Go on with what the log holds."""
         for sender, numbers in self.ladder.restored.logged.items():
             self._log[sender] = numbers.copy()
-            for first, last in numbers.ranges():
-                self._arrivals.append((now, sender, first, last))
-                self._retention.arrived(now, sender, last, 0)
-        self._gone = {sender: numbers.copy() for sender, numbers in self.ladder.restored.collected.items()}
-        self.ladder.timers.set(_SWEEP, now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
+            # what lacks below is between the sender, other loggers and the log; a sponsor may know of more
+            self.ladder.streams.setdefault(sender, Stream(numbers.last + 1))
+        restored = self.ladder.restored
+        for stretch in restored.stored or [Stretch(now, s, n.last, 0) for s, n in restored.logged.items()]:
+            self._arrivals.append(stretch)
+            self._retention.arrived(stretch)
+        self._gone = {sender: numbers.copy() for sender, numbers in restored.collected.items()}
+        # first find out who is there: those count who have not acknowledged yet
+        rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
+        self.ladder.timers.set(_SWEEP, now + rounds * self.ladder.settings.gossip_period)
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Its own packets are logged too."""
@@ -106,9 +121,12 @@ class Logger(Rung):
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         out.append(Persist(run))
         self._log.setdefault(sender, RangeSet()).add(first, last)
-        self._arrivals.append((now, sender, first, last))
-        if not self._retention.off:
-            self._retention.arrived(now, sender, last, sum(len(packet.body) for packet in run))
+        if sender in self._damaged:
+            remove(self._damaged, sender, first, last)
+        size = 0 if self._retention.off else sum(len(packet.body) for packet in run)
+        stretch = Stretch(now, sender, last, size)
+        self._arrivals.append(stretch)
+        self._retention.arrived(stretch)
 
     def log_lacks(self, numbers: PerSender) -> PerSender:
         """What was never here."""
@@ -122,8 +140,24 @@ class Logger(Rung):
     def _committed(self, now: float, happened: Committed, out: Effects) -> None:
         self._consumers = happened.consumers
 
-    def _damaged(self, now: float, happened: DamageFound, out: Effects) -> None:
+    def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
+        """Another logger may have it; else whoever asks is told that it is gone."""
         remove(self._log, happened.sender, happened.seqno, happened.seqno)
+        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
+        if not self.ladder.peers.other_loggers():
+            self._lose({}, out)
+
+    def _compared(self, now: float, source: int, message: Holdings, out: Effects) -> None:
+        """The only other logger says what it holds: what is damaged here and not there is gone."""
+        if self._damaged and message.parts == 1 and self.ladder.peers.other_loggers() == [source]:
+            self._lose(message.numbers, out)
+
+    def _lose(self, elsewhere: PerSender, out: Effects) -> None:
+        for sender, numbers in list(self._damaged.items()):
+            for first, last in numbers.difference(elsewhere.get(sender, _NOTHING)).ranges():
+                out.append(Collect(sender, first, last))
+                self._gone.setdefault(sender, RangeSet()).add(first, last)
+                remove(self._damaged, sender, first, last)
 
     def _acknowledge(self, run: Run, out: Effects) -> None:
         out.append(Unicast(run[0].sender, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
@@ -161,9 +195,16 @@ class Logger(Rung):
         out.append(Replay(to, sender, first, last))
 
     def _told_never(self, now: float, source: int, message: Never, out: Effects) -> None:
-        """A sender says that these never were (or are gone with its memory): spread it (000 §6.2)."""
+        """A sender says that these never were (or are gone with its memory): spread it (000 §6.2).
+
+        What it has sent and forgotten was sent before we came, unless another logger has it.
+        """
         mine = message.numbers.get(source)
-        if mine is None or message.lost:
+        if mine is None:
+            return
+        if message.lost:
+            for first, last in mine.ranges() if not self.ladder.peers.other_loggers() else ():
+                self.ladder.give_up(now, source, first, last, "sent before the logger came", out)
             return
         lacking = RangeSet(
             part for first, last in mine.ranges() for part in self.ladder.stream(source).missing.within(first, last)
@@ -175,14 +216,14 @@ class Logger(Rung):
                 self.ladder.skip(now, source, first, last, out)
 
     def _sweep(self, now: float, out: Effects) -> None:
+        while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:
+            old = self._arrivals.popleft()
+            self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
         for sender in list(self._log):
-            free = self._retention.free_below(now, sender, self._stable(sender))
+            done = max(self._stable(sender), self._expired.get(sender, -1))
+            free = self._retention.free_below(now, sender, done)
             for first, last in self._log[sender].within(0, free):
                 self._collect(sender, first, last, out)
-        while self._arrivals and self._arrivals[0][0] < now - self.ladder.settings.log_timeout:
-            _, sender, first, last = self._arrivals.popleft()
-            for part in self._log.get(sender, RangeSet()).within(first, last):
-                self._collect(sender, *part, out)
         self.ladder.timers.set(_SWEEP, now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def _stable(self, sender: int) -> int:

@@ -11,6 +11,7 @@ from gossamer.core.ids import Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Holdings, PerSender, Recall, Request, count, take
 from gossamer.core.packets import Run
+from gossamer.core.ranges import RangeSet
 
 _COMPARE = "refill.compare"
 _COMPARE_ROUNDS = 40
@@ -60,7 +61,10 @@ class Refill(Rung):
     def _told(self, now: float, source: int, message: Holdings, out: Effects) -> None:
         if source not in self.ladder.peers.loggers:
             return
-        self._lacking = self.ladder.lacking(message.numbers)
+        if not message.part:
+            self._lacking = {}
+        for sender, numbers in self.ladder.lacking(message.numbers).items():
+            self._lacking.setdefault(sender, RangeSet()).update(numbers)
         self._source = source
         self._request(out)
 

@@ -1,12 +1,13 @@
 """How long a logger keeps what everybody has: not at all, for some time, up to a size, or for ever.
 
 Retention only ever keeps more than stability asks for (000 §5.2): it protects the newest packets, by age or by size;
-what it no longer protects goes when it is stable.
+what it no longer protects goes when it is stable, or has been there for longer than the fail-safe allows.
 """
 
 from collections import deque
 from math import inf
 
+from gossamer.core.inputs import Stretch
 from gossamer.core.messages import Horizon
 
 
@@ -17,21 +18,21 @@ class Retention:
         self.off = not age and not size_bytes
         self._age = age or inf
         self._limit = size_bytes or inf
-        self._protected: deque[tuple[float, int, int, int]] = deque()  # when, sender, last number, bytes
+        self._protected: deque[Stretch] = deque()
         self._bytes = 0
         self._free: Horizon = {}
 
-    def arrived(self, now: float, sender: int, last: int, size_bytes: int) -> None:
-        """Packets of `sender` up to `last` came to the log."""
+    def arrived(self, stretch: Stretch) -> None:
+        """These came to the log."""
         if not self.off:
-            self._protected.append((now, sender, last, size_bytes))
-            self._bytes += size_bytes
+            self._protected.append(stretch)
+            self._bytes += stretch.size_bytes
 
     def free_below(self, now: float, sender: int, stable: int) -> int:
         """The number up to which the packets of `sender` may go, of those up to `stable`."""
         if self.off:
             return stable
-        while self._protected and (self._protected[0][0] < now - self._age or self._bytes > self._limit):
+        while self._protected and (self._protected[0].at < now - self._age or self._bytes > self._limit):
             _, owner, last, size_bytes = self._protected.popleft()
             self._bytes -= size_bytes
             self._free[owner] = max(self._free.get(owner, -1), last)

@@ -10,7 +10,7 @@ from math import inf
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Gossip, Never, PerSender, Repair, Request
+from gossamer.core.messages import Ack, Gossip, Never, Repair, Request
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 
@@ -80,15 +80,15 @@ class SendBuffer(Rung):
         wanted = request.wanted.get(self.ladder.me)
         if wanted is None or source not in self.ladder.peers.loggers:
             return
-        here: PerSender = {self.ladder.me: RangeSet()}
-        for first, last in wanted.within(0, self.ladder.streams[self.ladder.me].next - 1):
-            for seqno in range(max(first, self._first_of_this_life), last + 1):
-                if seqno in self._kept:
-                    here[self.ladder.me].add(seqno)
+        sent = RangeSet(wanted.within(self._first_of_this_life, self.ladder.streams[self.ladder.me].next - 1))
         # what the buffer still has, peer repair answers
-        here[self.ladder.me].subtract(self.ladder.buffer.kept_of(self.ladder.me, here[self.ladder.me]))
-        if here[self.ladder.me]:
-            self.ladder.service.offer(now, source, here, self._send, out)
+        sent.subtract(self.ladder.buffer.kept_of(self.ladder.me, sent))
+        here = RangeSet((seqno, seqno) for seqno in sent if seqno in self._kept)
+        if here:
+            self.ladder.service.offer(now, source, {self.ladder.me: here}, self._send, out)
+        sent.subtract(here)
+        if sent:  # another logger has it, or there was none when it was sent
+            out.append(Unicast(source, Never({self.ladder.me: sent}, lost=True)))
         unused = wanted.within(0, self._first_of_this_life - 1)
         if unused:
             out.append(Unicast(source, Never({self.ladder.me: RangeSet(unused)})))

@@ -1,0 +1,129 @@
+"""A warm process that forks loggers: a start costs a fork, not a second of imports.
+
+Run as a program it reads one JSON line per command from standard input, and answers each with one line: the process id
+of a new logger, once it is a member, or why it could not start. It is single, so forking is safe; its children are
+real processes, to be killed as any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import gossamer
+from gossamer.core.settings import SettingError
+from gossamer.live.logger import logger
+from gossamer.store import StoreError, open_store  # noqa: F401 - lmdb is loaded before the fork
+
+
+@dataclass
+class Nursery:
+    """The parent of the loggers of one test."""
+
+    group: str
+    settings: dict[str, Any]
+    _process: subprocess.Popen[str] = field(init=False)
+    _alive: set[int] = field(init=False, default_factory=set)
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__.rpartition(".")[2]],
+            cwd=Path(__file__).parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        for child in self._alive:
+            os.kill(child, signal.SIGKILL)
+        self._process.communicate(timeout=10)
+
+    async def start(self, store: Path, retain: str = "7d", **changes: Any) -> int:
+        """A logger that has joined; its process id."""
+        command = {
+            "group": self.group,
+            "store": str(store),
+            "retain": retain,
+            "settings": {**self.settings, **changes},
+        }
+        answer = json.loads(await asyncio.to_thread(self._tell, command))
+        if "error" in answer:
+            raise StoreError(answer["error"])
+        self._alive.add(answer["pid"])
+        return int(answer["pid"])
+
+    async def kill(self, pid: int, by: signal.Signals = signal.SIGKILL) -> None:
+        """End a logger, and wait until it has."""
+        os.kill(pid, by)
+        self._alive.discard(pid)
+        await asyncio.to_thread(self._tell, {"wait": pid})
+
+    def _tell(self, command: dict[str, Any]) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+
+def _serve() -> None:
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "wait" in command:
+            os.waitpid(command["wait"], 0)
+            answer = {"waited": command["wait"]}
+        else:
+            answer = _fork(command)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _fork(command: dict[str, Any]) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        asyncio.run(_log(command, writing))
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as answer:
+        said = answer.read()
+    if said != "ready":
+        os.waitpid(child, 0)
+        return {"error": said or "it ended without a word"}
+    return {"pid": child}
+
+
+async def _log(command: dict[str, Any], ready: int) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    try:
+        member = logger(
+            command["group"],
+            Path(command["store"]),
+            gossamer.Settings(**command["settings"]),
+            retain=command["retain"],
+        )
+        async with member:
+            os.write(ready, b"ready")
+            os.close(ready)
+            await stop.wait()
+    except (StoreError, SettingError, TimeoutError) as error:
+        os.write(ready, str(error).encode())
+        os._exit(2)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,221 @@
+"""A logger and its disk: full, shared, of others, damaged, lost. Nothing acknowledged is harmed, nothing is hidden."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gossamer
+from gossamer.cli import main
+from gossamer.live.probe import probe
+from gossamer.store import open_store
+from gossamer.store.layout import NUMBER, VERSION
+from tests.live.logger_nursery import Nursery
+from tests.live.logger_scene import flip_a_bit, logged, publish_packets, until, whole
+from tests.live.test_group import GROUP, collect, run, settings
+
+
+def test_flush_returns_when_everything_is_on_the_disk(tmp_path):
+    async def story():
+        shared = settings()
+        with Nursery(GROUP, {"address": shared.address}) as nursery:
+            pid = await nursery.start(tmp_path)
+            async with gossamer.join(GROUP, shared) as group:
+                sent: dict[bytes, int] = {}
+                for _ in range(10):
+                    sent |= await publish_packets(group, 20, first=len(sent))
+                    await group.flush()
+                    assert logged(tmp_path, group.me) == list(sent)
+                    assert group.stats()["unlogged"] == 0
+            await nursery.kill(pid)
+
+    run(story())
+
+
+# Stores that are not for this logger
+
+
+def refusal(monkeypatch, capsys, *arguments: str) -> str:
+    """What `gossamer` says when it ends with exit code 2: one line."""
+    monkeypatch.setattr(sys, "argv", ["gossamer", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert not said.out
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+def start_logger(monkeypatch, capsys, store: Path, group: str = "quotes", **options: str) -> str:
+    given = [text for name, value in options.items() for text in (f"--{name}", value)]
+    return refusal(monkeypatch, capsys, "logger", group, "--store", str(store), *given)
+
+
+def test_a_second_logger_of_a_store_is_refused(monkeypatch, capsys, tmp_path):
+    with open_store(tmp_path, group="quotes"):
+        assert f"another logger has this store, process {os.getpid()}" in start_logger(monkeypatch, capsys, tmp_path)
+
+
+def test_a_store_of_another_group_is_refused(monkeypatch, capsys, tmp_path):
+    open_store(tmp_path, group="trades").close()
+    assert "the store of group 'trades', not of 'quotes'" in start_logger(monkeypatch, capsys, tmp_path)
+
+
+def test_a_store_of_a_newer_version_is_refused(monkeypatch, capsys, tmp_path):
+    with open_store(tmp_path, group="quotes") as store:
+        store._put_about({b"version": NUMBER.pack(VERSION + 1)})
+    assert f"a store of version {VERSION + 1}" in start_logger(monkeypatch, capsys, tmp_path)
+    assert "update gossamer" in refusal(monkeypatch, capsys, "log", "info", str(tmp_path))
+
+
+@pytest.mark.parametrize("size", [0, 100, 20_000])
+def test_a_truncated_store_is_refused(monkeypatch, capsys, tmp_path, size):
+    open_store(tmp_path, group="quotes").close()
+    os.truncate(tmp_path / "data.mdb", size)
+    assert "data.mdb" in start_logger(monkeypatch, capsys, tmp_path)
+
+
+def test_a_store_that_cannot_be_made_is_refused(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    assert "no directory for a store" in start_logger(monkeypatch, capsys, tmp_path / "file")
+
+
+def test_a_wrong_retention_leaves_no_store_behind(monkeypatch, capsys, tmp_path):
+    assert "retain = '7x'" in start_logger(monkeypatch, capsys, tmp_path / "new", retain="7x")
+    assert not (tmp_path / "new").exists()
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_said_and_harms_nothing_and_room_heals_it(small_disk):
+    store = small_disk / "store"
+
+    async def story():
+        shared = settings()
+        command = [sys.executable, "-m", "gossamer", "logger", GROUP, "--address", shared.address]
+        process = await asyncio.create_subprocess_exec(*command, "--store", str(store), stderr=subprocess.PIPE)
+        assert b"logging group" in await process.stderr.readline()
+        async with gossamer.join(GROUP, shared) as group:
+            assert group.loggers()
+            sent = await publish_packets(group, 1000, size=40_000)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(group.flush(), 1.5)
+            assert b"accepts nothing more" in await process.stderr.readline()
+            profile = next(p for p in await probe(GROUP, shared, enough=2) if p["logger"])
+            assert "No space left" in profile["stats"]["log"]["refusing"]
+            acknowledged = group._member.stack.settled()
+            durable = [payload for payload, seqno in sent.items() if seqno < acknowledged]
+            assert logged(store, group.me)[: len(durable)] == durable
+            async with gossamer.join(GROUP, shared) as late:
+                assert late.loggers() == group.loggers()  # a logger that refuses is still one: nobody's flush returns
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+            subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
+            with Nursery(GROUP, {"address": shared.address}) as nursery:
+                await nursery.start(store)
+                await group.flush()
+                assert logged(store, group.me) == list(sent)
+
+    run(story())
+
+
+# Several loggers, and damage
+
+
+def test_a_logger_that_lost_its_store_refills_it_from_the_other(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    async def story():
+        shared = settings()
+        with Nursery(GROUP, {"address": shared.address}) as nursery:
+            first = await nursery.start(one)
+            await nursery.start(two)
+            async with gossamer.join(GROUP, shared) as group:
+                sent = await publish_packets(group, 3000)
+                await group.flush()
+                await until(lambda: whole(one, group.me, sent) and whole(two, group.me, sent))
+                await nursery.kill(first)
+                shutil.rmtree(one)
+                sent |= await publish_packets(group, 500, first=3000)
+                await group.flush()
+                await nursery.start(one)
+                await until(lambda: whole(one, group.me, sent))
+
+    run(story())
+
+
+def test_a_damaged_packet_is_repaired_from_the_other_logger_and_never_delivered(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    async def story():
+        shared = settings()
+        with Nursery(GROUP, {"address": shared.address}) as nursery:
+            first = await nursery.start(one)
+            second = await nursery.start(two)
+            async with gossamer.join(GROUP, shared) as group:
+                sent = await publish_packets(group, 300)
+                await group.flush()
+                await until(lambda: whole(one, group.me, sent) and whole(two, group.me, sent))
+                await nursery.kill(first)
+                await nursery.kill(second)
+                flip_a_bit(one, b"<000150>")
+                await nursery.start(one)
+                await nursery.start(two)
+                for _ in range(20):  # until the damaged one was asked for it, and has found out
+                    async with gossamer.join(GROUP, shared) as late:
+                        items = await collect(late.subscribe(">", start="beginning"), 300)
+                        assert [item.payload for item in items] == list(sent)
+                    if whole(one, group.me, sent):
+                        break
+                assert whole(one, group.me, sent)
+
+    run(story())
+
+
+def test_a_packet_that_no_logger_has_whole_is_reported_as_lost(tmp_path):
+    async def story():
+        shared = settings()
+        with Nursery(GROUP, {"address": shared.address}) as nursery:
+            pid = await nursery.start(tmp_path)
+            async with gossamer.join(GROUP, shared) as group:
+                sent = await publish_packets(group, 300)
+                await group.flush()
+                me = group.me
+            await nursery.kill(pid)
+            flip_a_bit(tmp_path, b"<000150>")
+            await nursery.start(tmp_path)
+            async with gossamer.join(GROUP, shared) as late:
+                gone = next(seqno for payload, seqno in sent.items() if b"<000150>" in payload)
+                intact = [payload for payload, seqno in sent.items() if seqno != gone]
+                items = await collect(late.subscribe(">", start="beginning"), len(intact) + 1)
+                lost = next(item for item in items if isinstance(item, gossamer.Lost))
+                assert lost == gossamer.Lost(me, gone, gone, "collected")
+                assert [item.payload for item in items if item is not lost] == intact
+
+    run(story())
