@@ -382,6 +382,38 @@ def _accounted(group: Group) -> int:
     return stats["received"] + sum(stats["lost"].values())
 
 
+@pytest.mark.parametrize(
+    ("protocol", "loss"), [("rpbcast", 0.1), ("pbcast", 0.1), ("basic", 0.1), ("lbrm", 0.0), ("unreliable", 0.0)]
+)
+def test_every_protocol_runs_between_real_sockets(protocol, loss):
+    async def story():
+        async with joined(3, settings(protocol=protocol), loss=loss) as groups:
+            heard = [group.subscribe(">") for group in groups]
+            for payload in NUMBERS[:300]:
+                groups[0].publish("n", payload)
+                await asyncio.sleep(0)
+            for subscription in heard:
+                assert payloads(await collect(subscription, 300)) == NUMBERS[:300]
+
+    run(story())
+
+
+def test_what_nobody_repairs_is_reported():
+    async def story():
+        async with joined(2, settings(protocol="unreliable"), loss=0.3) as (a, b):
+            heard = b.subscribe(">")
+            for payload in NUMBERS[:300]:
+                a.publish("n", payload)
+                await asyncio.sleep(0)
+            await until(lambda: b.stats()["lost"].get("unrepaired", 0) > 20)
+            items = heard.rest()
+            assert any(isinstance(item, gossamer.Lost) for item in items)
+            got = [int(item.payload) for item in items if isinstance(item, gossamer.Event)]
+            assert got == sorted(set(got))
+
+    run(story())
+
+
 # Looking, and leaving.
 
 

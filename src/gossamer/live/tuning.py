@@ -43,6 +43,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
     longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
     live: dict[str, Any] = {
         "ordering": settings.order,
+        "membership": "sponsored",  # members find each other, whatever the preset
         "dissemination": "trees" if trees else "multicast",
         "found_after": 4,
         "gossip_period": 0.05,
