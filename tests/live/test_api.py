@@ -12,6 +12,7 @@ import pytest
 import gossamer
 from gossamer.core.settings import SettingError
 from gossamer.live.group import Group
+from gossamer.live.logger import logger
 from gossamer.pubsub.subjects import SubjectError
 from gossamer.pubsub.where import FilterError
 from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
@@ -39,6 +40,20 @@ def test_all_ways_to_publish_keep_one_order():
             assert (events[-1].sender, events[-1].seqno) == last
             assert a.stats()["published"] == 3001
             assert a.stats()["unsent"] == 0
+
+    run(story())
+
+
+def test_a_logger_that_comes_back_knows_in_which_packet_its_events_travel(tmp_path):
+    async def story():
+        shared = settings()
+        for n in range(2):
+            async with logger(GROUP, tmp_path / "log", shared) as group:
+                heard = group.subscribe(">")
+                travels_in = group.publish("n", b"%d" % n)
+                await group.flush()
+                event = await anext(heard)
+                assert (event.payload, event.sender, event.seqno) == (b"%d" % n, *travels_in)
 
     run(story())
 

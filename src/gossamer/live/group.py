@@ -29,7 +29,7 @@ from gossamer.live.outbox import Full, Outbox
 from gossamer.live.reach import multicast_reaches_us
 from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
-from gossamer.live.tuning import contacts_of, tuned
+from gossamer.live.tuning import Tuning, contacts_of, tuned
 from gossamer.live.watch import Watch
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -82,8 +82,10 @@ class Group:
         transport = self._make_transport(trusted(settings))
         try:
             trees = await self._needs_trees()
-            self._open(transport, envelope_for(settings, self._header(self.me)), trees)
+            tuning = self._open(transport, envelope_for(settings, self._header(self.me)), trees)
             self._member.start()
+            fifo = tuning.protocol.ordering == "fifo"  # a logger that comes back goes on counting: now it knows where
+            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, fifo)
             async with asyncio.timeout(JOIN_TIMEOUT_S):  # `wait_for` of Python 3.11 may swallow an interrupt
                 await self._member.joined.wait()
         except BaseException as error:
@@ -119,7 +121,7 @@ class Group:
         finally:
             line.close()
 
-    def _open(self, transport: Transport, envelope: Envelope, trees: bool) -> None:
+    def _open(self, transport: Transport, envelope: Envelope, trees: bool) -> Tuning:
         tuning = tuned(self.settings, transport, envelope.overhead_bytes, trees=trees)
         self._envelope = envelope
         self._since = self._sampled_at = monotonic()
@@ -147,8 +149,7 @@ class Group:
             contacts=tuning.contacts,
             multicast=tuning.multicast,
         )
-        fifo = tuning.protocol.ordering == "fifo"
-        self._outbox = Outbox(self._member, tuning.body_bytes, self.settings.event_bytes_max, fifo)
+        return tuning
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
