@@ -419,7 +419,7 @@ class Stack:
             self.give_up(now, sender, first, last, "declined", out)
         elif self._on_gap_found and not (self.settings.adaptive and not self.logger_congested):
             self._call(self._on_gap_found, now, source, sender, first, last, out)
-        elif self._on_gap_escalated:
+        elif self._on_gap_escalated and (self.peers.loggers or self.settings.repair not in ("acknowledged", "none")):
             self.escalate(now, sender, first, last, out)
         elif self.settings.repair == "none" and self._holds_back:
             self.give_up(now, sender, first, last, "unrepaired", out)

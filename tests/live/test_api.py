@@ -12,6 +12,7 @@ import pytest
 import gossamer
 from gossamer.core.settings import SettingError
 from gossamer.live.group import Group
+from gossamer.live.logger import logger
 from gossamer.pubsub.subjects import SubjectError
 from gossamer.pubsub.where import FilterError
 from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
@@ -39,6 +40,20 @@ def test_all_ways_to_publish_keep_one_order():
             assert (events[-1].sender, events[-1].seqno) == last
             assert a.stats()["published"] == 3001
             assert a.stats()["unsent"] == 0
+
+    run(story())
+
+
+def test_a_logger_that_comes_back_knows_in_which_packet_its_events_travel(tmp_path):
+    async def story():
+        shared = settings()
+        for n in range(2):
+            async with logger(GROUP, tmp_path / "log", shared) as group:
+                heard = group.subscribe(">")
+                travels_in = group.publish("n", b"%d" % n)
+                await group.flush()
+                event = await anext(heard)
+                assert (event.payload, event.sender, event.seqno) == (b"%d" % n, *travels_in)
 
     run(story())
 
@@ -380,6 +395,38 @@ def test_what_is_lost_is_reported_in_its_place(losses):
 def _accounted(group: Group) -> int:
     stats = group.stats()
     return stats["received"] + sum(stats["lost"].values())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "loss"), [("rpbcast", 0.1), ("pbcast", 0.1), ("basic", 0.1), ("lbrm", 0.0), ("unreliable", 0.0)]
+)
+def test_every_protocol_runs_between_real_sockets(protocol, loss):
+    async def story():
+        async with joined(3, settings(protocol=protocol), loss=loss) as groups:
+            heard = [group.subscribe(">") for group in groups]
+            for payload in NUMBERS[:300]:
+                groups[0].publish("n", payload)
+                await asyncio.sleep(0)
+            for subscription in heard:
+                assert payloads(await collect(subscription, 300)) == NUMBERS[:300]
+
+    run(story())
+
+
+def test_what_nobody_repairs_is_reported():
+    async def story():
+        async with joined(2, settings(protocol="unreliable"), loss=0.3) as (a, b):
+            heard = b.subscribe(">")
+            for payload in NUMBERS[:300]:
+                a.publish("n", payload)
+                await asyncio.sleep(0)
+            await until(lambda: b.stats()["lost"].get("unrepaired", 0) > 20)
+            items = heard.rest()
+            assert any(isinstance(item, gossamer.Lost) for item in items)
+            got = [int(item.payload) for item in items if isinstance(item, gossamer.Event)]
+            assert got == sorted(set(got))
+
+    run(story())
 
 
 # Looking, and leaving.

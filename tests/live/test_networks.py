@@ -98,6 +98,24 @@ def test_members_that_know_only_one_contact_find_all():
     run(story())
 
 
+@pytest.mark.parametrize(("network", "expected"), [(UdpTransport, "multicast"), (deaf, "trees")])
+def test_auto_tries_whether_a_contact_is_heard_over_multicast(network, expected):
+    async def story():
+        ports = free_ports(3)
+        place = settings()
+        async with AsyncExitStack() as stack:
+            groups = []
+            for port in ports:
+                own = settings(address=place.address, port=port, contacts=(f"127.0.0.1:{ports[0]}",))
+                groups.append(await stack.enter_async_context(Group(GROUP, own, network)))
+            await until(lambda: all(len(group.members()) == 3 for group in groups))
+            passes = [group._member.stack.settings.dissemination for group in groups]
+            assert passes == ["trees", expected, expected]  # the first met nobody, and takes what always works
+            await everybody_hears_everybody(groups)
+
+    run(story())
+
+
 STORY_OF_IPV6 = """
     import asyncio, gossamer, sys
 

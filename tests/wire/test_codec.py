@@ -62,7 +62,7 @@ messages = st.one_of(
     st.builds(Report, numbers),
     st.builds(Recall, numbers),
     st.builds(Holdings, per_sender),
-    st.builds(Probe, numbers),
+    st.builds(Probe, numbers, st.booleans()),
     st.builds(Profile, numbers, st.binary(max_size=50)),
     st.builds(Join, entry, st.booleans()),
     st.builds(Leave, numbers),

@@ -218,10 +218,14 @@ class Holdings:
 
 @dataclass(slots=True)
 class Probe:
-    """Who are you, and how are you? Asked by anybody, a member or not; the answer names `nonce`."""
+    """Who are you, and how are you? Asked by anybody, a member or not; the answer names `nonce`.
+
+    `aloud` asks for the answer over multicast, to learn whether it can be heard.
+    """
 
     kind: ClassVar[str] = "request"
     nonce: int
+    aloud: bool = False
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from time import monotonic, time_ns
 from types import TracebackType
@@ -25,9 +26,10 @@ from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.outbox import Full, Outbox
+from gossamer.live.reach import multicast_reaches_us
 from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
-from gossamer.live.tuning import tuned
+from gossamer.live.tuning import Tuning, contacts_of, tuned
 from gossamer.live.watch import Watch
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -78,8 +80,11 @@ class Group:
             raise RuntimeError("this membership is over: join again for a new one")
         transport = self._make_transport(trusted(settings))
         try:
-            self._open(transport, envelope_for(settings, Header(crc32(self.name.encode()), self.me)))
+            trees = await self._needs_trees()
+            tuning = self._open(transport, envelope_for(settings, self._header(self.me)), trees)
             self._member.start()
+            fifo = tuning.protocol.ordering == "fifo"  # a logger that comes back goes on counting: now it knows where
+            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, fifo)
             async with asyncio.timeout(JOIN_TIMEOUT_S):  # `wait_for` of Python 3.11 may swallow an interrupt
                 await self._member.joined.wait()
         except BaseException as error:
@@ -100,8 +105,23 @@ class Group:
         else:
             transport.close()
 
-    def _open(self, transport: Transport, envelope: Envelope) -> None:
-        tuning = tuned(self.settings, transport, envelope.overhead_bytes)
+    def _header(self, source: int) -> Header:
+        return Header(crc32(self.name.encode()), source)
+
+    async def _needs_trees(self) -> bool:
+        """Whether packets travel by trees: as the settings say, or because no contact is heard over multicast."""
+        settings = self.settings
+        if settings.first_pass != "auto" or not settings.contacts:
+            return settings.first_pass == "trees"
+        header = self._header(secrets.randbits(63))
+        line = self._make_transport(replace(trusted(settings), unicast_port=0))
+        try:
+            return not await multicast_reaches_us(header, envelope_for(settings, header), line, contacts_of(settings))
+        finally:
+            line.close()
+
+    def _open(self, transport: Transport, envelope: Envelope, trees: bool) -> Tuning:
+        tuning = tuned(self.settings, transport, envelope.overhead_bytes, trees=trees)
         self._envelope = envelope
         self._since = self._sampled_at = monotonic()
         self._sampled = (0, 0)
@@ -116,7 +136,7 @@ class Group:
             resume=lambda: self._member.resume(),
         )
         self._member = Member(
-            Header(crc32(self.name.encode()), self.me),
+            self._header(self.me),
             tuning.protocol,
             transport,
             envelope,
@@ -128,8 +148,7 @@ class Group:
             contacts=tuning.contacts,
             multicast=tuning.multicast,
         )
-        fifo = tuning.protocol.ordering == "fifo"
-        self._outbox = Outbox(self._member, tuning.body_bytes, self.settings.event_bytes_max, fifo)
+        return tuning
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None

@@ -208,7 +208,11 @@ class Member:
         """Tell whoever asks how we are, but not too often."""
         self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
         if self._profiles_at <= now:
-            self._transport.send_to([self._envelope.close(Profile(probe.nonce, self._profile()))], address)
+            answer = self._envelope.close(Profile(probe.nonce, b"{}" if probe.aloud else self._profile()))
+            if probe.aloud:
+                self._transport.send_to_group([answer])
+            else:
+                self._transport.send_to([answer], address)
 
     # Outgoing.
 

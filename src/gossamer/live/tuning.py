@@ -30,15 +30,20 @@ class Tuning(NamedTuple):
     contacts: tuple[Address, ...]
 
 
-def tuned(settings: Settings, transport: Transport, overhead_bytes: int) -> Tuning:
-    """From what the application wants and the machine offers."""
+def contacts_of(settings: Settings) -> tuple[Address, ...]:
+    """Whom to meet where there is no multicast."""
+    return tuple(_address(contact) for contact in settings.contacts)
+
+
+def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, trees: bool) -> Tuning:
+    """From what the application wants and the machine offers; `trees` where there is no multicast."""
     fitting = max(_DATAGRAM_MIN, transport.rcvbuf_bytes // _PACKETS_PER_BUFFER)
     datagram = min(transport.datagram_bytes_max, fitting)
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
-    trees = settings.first_pass == "trees" or (settings.first_pass == "auto" and bool(settings.contacts))
     longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
     live: dict[str, Any] = {
         "ordering": settings.order,
+        "membership": "sponsored",  # members find each other, whatever the preset
         "dissemination": "trees" if trees else "multicast",
         "found_after": 4,
         "gossip_period": 0.05,
@@ -53,8 +58,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int) -> Tuni
         "suspect_after": 5.0,
     }
     protocol = preset(settings.protocol, {**_meant_for(settings.protocol, live), **settings.tuning})
-    contacts = tuple(_address(contact) for contact in settings.contacts)
-    return Tuning(protocol, datagram - overhead_bytes, not trees, contacts)
+    return Tuning(protocol, datagram - overhead_bytes, not trees, contacts_of(settings))
 
 
 def _meant_for(protocol: str, live: dict[str, Any]) -> dict[str, Any]:

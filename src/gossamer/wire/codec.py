@@ -93,7 +93,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Report: (16, (("seen", NUMBER),)),
     Recall: (17, (("since_ns", NUMBER),)),
     Holdings: (18, (("numbers", PER_SENDER), ("since_ns", NUMBER), ("part", NUMBER), ("parts", NUMBER))),
-    Probe: (19, (("nonce", NUMBER),)),
+    Probe: (19, (("nonce", NUMBER), ("aloud", FLAG))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
