@@ -208,7 +208,7 @@ def test_stable_collects_what_all_have_and_a_consumer_holds_it_back(tmp_path):
                 await group.flush()
                 await nursery.kill(pid)
                 await nursery.start(tmp_path, retain="stable")
-                await asyncio.sleep(4.0)
+                await asyncio.sleep(3.6)  # the first sweep is behind us
                 last = max(sent.values())
                 assert held(tmp_path, group.me) == last  # all but the one that it has done with
                 with open_store(tmp_path, readonly=True) as store:
