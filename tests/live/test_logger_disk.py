@@ -15,6 +15,7 @@ import pytest
 
 import gossamer
 from gossamer.cli import main
+from gossamer.live.logger import logger
 from gossamer.live.probe import probe
 from gossamer.store import open_store
 from gossamer.store.layout import NUMBER, VERSION
@@ -141,6 +142,22 @@ def test_a_full_disk_is_said_and_harms_nothing_and_room_heals_it(small_disk):
                 await nursery.start(store)
                 await group.flush()
                 assert logged(store, group.me) == list(sent)
+
+    run(story())
+
+
+def test_who_meets_only_a_logger_that_refuses_knows_that_it_is_one(tmp_path):
+    """Else its flush would return, and nothing would be durable."""
+
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path, shared) as refusing:
+            refusing._member.disk._fail("the disk is full")
+            async with gossamer.join(GROUP, shared) as group:
+                await until(lambda: group.loggers() == (refusing.me,))
+                group.publish("x", b"not durable")
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(group.flush(), 0.7)
 
     run(story())
 

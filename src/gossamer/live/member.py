@@ -30,7 +30,7 @@ from gossamer.core.effects import (
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
 from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
-from gossamer.core.messages import Data, Echo, Holdings, Message, PerSender, Probe, Profile, Repair, in_parts
+from gossamer.core.messages import Data, Echo, Holdings, Members, Message, PerSender, Probe, Profile, Repair, in_parts
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.disk import Disk
@@ -341,5 +341,6 @@ def _parsed(text: str) -> Address | None:
 def _only_serves(effect: Effect) -> bool:
     """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
     if isinstance(effect, Unicast):
-        return isinstance(effect.message, Repair | Holdings | Echo)
+        message = effect.message
+        return isinstance(message, Repair | Holdings | Echo) or (isinstance(message, Members) and not message.sponsors)
     return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

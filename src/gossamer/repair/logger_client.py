@@ -26,6 +26,7 @@ class LoggerClient(Rung):
         self._asking: PerSender = {}
         self._pending: PerSender = {}  # of these, what a logger was asked for and has not answered
         self._pending_count = 0
+        self._overdue: PerSender = {}  # what was pending at the last tick already
         self._limit = ladder.settings.request_packets or UNLIMITED
         self._asked = 0  # packets asked for at the last tick
         self._tries = 0
@@ -90,10 +91,20 @@ class LoggerClient(Rung):
         self._asked = 0
         if self._asking:
             self._tries += 1
-            self._pending, self._pending_count = {}, 0
-            self._ask_for(self._asking, out)
+            self._forget_overdue()
+            self._ask_for({s: n.difference(self._pending.get(s, RangeSet())) for s, n in self._asking.items()}, out)
+            self._overdue = {sender: numbers.copy() for sender, numbers in self._pending.items()}
             self.ladder.timers.set(_RETRY, now + self.ladder.settings.retry_period)
         return None
+
+    def _forget_overdue(self) -> None:
+        """What was not answered is asked for again; where requests are limited, not what was asked for a moment ago."""
+        if self._limit == UNLIMITED:
+            self._pending = {}
+        for sender, numbers in self._overdue.items():
+            for first, last in numbers.ranges():
+                remove(self._pending, sender, first, last)
+        self._pending_count = count(self._pending)
 
     def _nobody_left(self, now: float, out: Effects) -> None:
         """The last logger has left: what only it could repair is lost."""
