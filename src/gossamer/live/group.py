@@ -29,7 +29,7 @@ from gossamer.live.outbox import Full, Outbox
 from gossamer.live.reach import multicast_reaches_us
 from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
-from gossamer.live.tuning import Tuning, contacts_of, tuned
+from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.watch import Watch
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -121,6 +121,7 @@ class Group:
             line.close()
 
     def _open(self, transport: Transport, envelope: Envelope, trees: bool) -> Tuning:
+        spare_the_collector()
         tuning = tuned(self.settings, transport, envelope.overhead_bytes, trees=trees)
         self._envelope = envelope
         self._since = self._sampled_at = monotonic()

@@ -4,10 +4,8 @@ Each sender's packets come in their order, so for each sender one number says ho
 past is asked for again, packets below that number come once more: only subscriptions that asked see them.
 """
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container
 from itertools import count as counting
 from weakref import WeakValueDictionary
 
@@ -24,18 +22,6 @@ from gossamer.wire.events import Event, count_events, is_fragment, unpack
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Thousands of events are made at once, and none of them is garbage: the collector would double their price."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _count(packet: Packet) -> int:
@@ -119,9 +105,8 @@ class Inbox:
             self.received[rung] += sum(map(_count, run))
             return
         events: list[Event] = []
-        with _no_collector():
-            for packet in run:
-                events += self._unpack(packet, self._reassembler)
+        for packet in run:
+            events += self._unpack(packet, self._reassembler)
         self.received[rung] += len(events)
         self._offer(events)
         self._report_abandoned()
