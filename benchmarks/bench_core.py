@@ -18,9 +18,10 @@ import simpy_reference
 from gossamer.core.effects import Deliver
 from gossamer.core.inputs import Received, Started
 from gossamer.core.packets import Packet
+from gossamer.presets import preset
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
-from gossamer.stack import Stack, preset
+from gossamer.stack import Stack
 
 RUN = 40
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gossamer.core.effects import Announce, Deliver, Effect, ReportLost
+from gossamer.presets import promises
 from gossamer.spec import check_rows
-from gossamer.stack import promises
 from gossamer.trace.rows import rows_from
 
 from .papers.hand import Table
@@ -45,8 +45,8 @@ class Witness(Table):
     def _carry_out(self, member: int, effect: Effect) -> None:
         t_ns = int(self.now * 1e9)
         if isinstance(effect, Announce):
-            packet = effect.packet
-            self.rows.append((t_ns, member, "publish", packet.sender, packet.seqno, -1, 0, ""))
+            for packet in effect.run:
+                self.rows.append((t_ns, member, "publish", packet.sender, packet.seqno, -1, 0, ""))
         elif isinstance(effect, Deliver):
             for packet in effect.run:
                 self.rows.append((t_ns, member, "deliver", packet.sender, packet.seqno, -1, 0, effect.phase))

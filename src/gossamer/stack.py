@@ -1,19 +1,16 @@
-"""One member's protocol: the rungs put together, and the presets by name.
+"""One member's protocol: the rungs put together.
 
 A packet climbs: published -> first pass -> accepted, or a gap -> repair by peers -> repair by a logger -> order
 -> delivered. The stack does what every protocol shares: it numbers what is published, accepts each packet at most
 once, and passes a gap from rung to rung until it is filled, given up or found never to have been. The rest is
-the rungs'. `PRESETS` are plain data: a name for a choice of rungs and numbers.
+the rungs' (`rungs.py` says which). `presets.py` has the choices of rungs and numbers by name.
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any
 
-from gossamer.buffering.by_age import ByAge
-from gossamer.buffering.by_size import BySize
-from gossamer.buffering.none import NoBuffer
 from gossamer.core.effects import Announce, CheckOut, Note, Refuse
 from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
@@ -21,120 +18,43 @@ from gossamer.core.inputs import (
     Heard,
     Input,
     LeaveAsked,
+    Paused,
     Published,
     Received,
     Reconnected,
+    Resumed,
     Started,
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Buffer, Effects, Ladder, Rung
+from gossamer.core.ladder import UNLIMITED, Effects, Rung
+from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Gossip, Horizon, Join, Leave, Members, PerSender
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.core.ranges import RangeSet
 from gossamer.core.service import TIMER, Service
-from gossamer.core.settings import SettingError, build
 from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Timers
-from gossamer.dissemination.first_pass import CopiesPass, MulticastPass
-from gossamer.dissemination.flow import Flow
-from gossamer.dissemination.trees import Trees
-from gossamer.membership.sponsored import Sponsored
-from gossamer.membership.suspicion import Suspicion
-from gossamer.ordering.fifo import Fifo
-from gossamer.ordering.none import Unordered
-from gossamer.repair.acknowledged import Acknowledged
-from gossamer.repair.digest import digest_gossip
-from gossamer.repair.hashed_heartbeat import HashedHeartbeat
-from gossamer.repair.history import History
-from gossamer.repair.logger import Logger
-from gossamer.repair.logger_client import LoggerClient
-from gossamer.repair.negative import NegativeGossip
-from gossamer.repair.refill import Refill
-from gossamer.repair.send_buffer import SendBuffer
-from gossamer.repair.variable_heartbeat import VariableHeartbeat
+from gossamer.rungs import ORDERS, buffer_of, rungs_of
 
 Worth = Callable[[int, int, int], bool]
 """The application's say (000 §2.2, §3.3): whether `first..last` of a sender are worth asking for."""
-
-MakeRung = Callable[[Ladder], Rung]
-DISSEMINATIONS: Final[Mapping[str, MakeRung]] = {
-    "multicast": MulticastPass,
-    "copies": CopiesPass,
-    "trees": Trees,
-}
-REPAIRS: Final[Mapping[str, MakeRung]] = {
-    "acknowledged": Acknowledged,
-    "negative": NegativeGossip,
-    "digest": digest_gossip,
-}
-HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}
-MEMBERSHIPS: Final[Mapping[str, type[Rung]]] = {"sponsored": Sponsored}
-ORDERS: Final[Mapping[str, type[Unordered] | type[Fifo]]] = {"none": Unordered, "fifo": Fifo}
-
-PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "unreliable": {"dissemination": "multicast", "repair": "none"},
-    "basic": {"dissemination": "copies", "repair": "acknowledged"},
-    "lbrm": {"repair": "logger", "loggers": 1, "heartbeat": "variable"},
-    "rpbcast": {
-        "repair": "negative",
-        "buffering": "age",
-        "loggers": 1,
-        "heartbeat": "hashed",
-        "membership": "sponsored",
-    },
-    "pbcast": {
-        "repair": "digest",
-        "buffering": "age",
-        "ordering": "fifo",
-        "gossip_period": 0.1,
-        "selection": "uniform",
-        "multicast_after": 2,
-    },
-}
-
-
-def preset(name: str, overrides: Mapping[str, Any] | None = None) -> ProtocolSettings:
-    """The settings of the protocol `name`, with any of them overridden; SettingError if they cannot be."""
-    if name not in PRESETS:
-        raise SettingError(f"protocol.name = {name!r}: must be one of {', '.join(sorted(PRESETS))}")
-    settings = build(ProtocolSettings, {"name": name, **PRESETS[name], **(overrides or {})}, "protocol")
-    if settings.repair == "logger" and not settings.loggers:
-        raise SettingError("protocol.loggers = 0: must be at least 1 where protocol.repair is logger")
-    return settings
-
-
-def promises(settings: ProtocolSettings) -> tuple[str, ...]:
-    """What a protocol claims of every run, in the words of the specification checkers."""
-    claimed = ["no-bogus", "at-most-once"]
-    if settings.repair == "acknowledged" or settings.loggers:
-        claimed.append("eventual")
-    elif settings.repair != "none":
-        claimed.append("eventual-or-lost")
-    if settings.ordering == "fifo":
-        claimed.append("fifo")
-    if settings.buffering != "none":
-        claimed.append("bounded")
-    return tuple(claimed)
-
-
-def bounds(settings: ProtocolSettings) -> dict[str, int]:
-    """The most packets that a member's buffer may hold, where the protocol sets a bound."""
-    return {"buffer": settings.buffer_packets} if settings.buffering == "size" else {}
 
 
 class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        "_add",
         "_alarms",
+        "_arrivals",
         "_checked_out",
         "_fullness",
         "_holders",
         "_holds_back",
+        "_keeps",
+        "_lanes",
         "_messages",
         "_observed",
         "_on",
@@ -152,6 +72,7 @@ class Stack:
         "_on_started",
         "_on_view_changed",
         "_order",
+        "_rooms",
         "_rungs",
         "_worth",
         "address",
@@ -181,6 +102,7 @@ class Stack:
         address: str = "",
         worth: Worth | None = None,
         observed: bool = False,
+        lanes: Lanes | None = None,
     ) -> None:
         self.me = me
         self.address = address
@@ -194,15 +116,17 @@ class Stack:
         self.streams: Streams = {me: Stream()}
         self.timers = Timers()
         self.peers = Peers(me, members, loggers, settings.selection)
-        self.buffer = _make_buffer(settings)
+        self.buffer = buffer_of(settings)
         self.service = Service(settings.service_limit, settings.service_queue, self.timers)
         self._worth = worth
         self._observed = observed  # whether somebody wants to see the buffer change
-        self._add = self.buffer.add if settings.buffering != "none" and not observed else None
+        self._arrivals = None if observed else self.buffer.arrivals
+        self._keeps = settings.buffering != "none" and self._arrivals is None
         self._checked_out = 0
+        self._lanes = lanes
         self._order = ORDERS[settings.ordering]()
         self._holds_back = settings.ordering != "none"
-        self._rungs = self._build_rungs()
+        self._rungs = rungs_of(self)
         self._on: dict[type, Callable[[float, Any, Effects], None]] = {
             Received: self._received,
             Heard: self._heard,
@@ -213,6 +137,8 @@ class Stack:
             LeaveAsked: lambda now, happened, out: self._call(self._on_leave_asked, now, out),
             Disconnecting: lambda now, happened, out: self._call(self._on_disconnecting, now, out),
             Reconnected: lambda now, happened, out: self._call(self._on_reconnected, now, out),
+            Paused: _of_no_concern,
+            Resumed: _of_no_concern,
         }
         self._index_hooks()
 
@@ -223,19 +149,27 @@ class Stack:
         out: Effects = []
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
-            if stream is not None and stream.next == happened.first and happened.sender != self.me:
-                # The short path: the run follows on from what came before.
-                stream.next = happened.last + 1
-                if self._add is not None:
-                    self._add(now, happened.run)
-                elif self._observed:
+            if stream is not None and stream.nexts[stream.at] == happened.first and happened.sender != self.me:
+                # The short path: the run follows on from what came before (`Lanes.advance` takes it for many at once).
+                stream.nexts[stream.at] = happened.following
+                arrivals = self._arrivals
+                if arrivals is not None:
+                    arrivals.append(now)
+                    arrivals.append(happened.run)
+                elif self._keeps:
                     self._keep(now, happened.run, out)
                 for hook in self._on_accepted:
                     hook(now, happened.source, happened.run, happened.phase, out)
-                if self._holds_back and stream.missing:
+                if self._holds_back and stream.missing.firsts:
                     self._order.hold(happened)
                     return out
                 return happened.delivered + out if out else happened.delivered
+        elif type(happened) is Heard:  # these two are all that happens while nothing is published
+            self._heard(now, happened, out)
+            return out
+        elif type(happened) is Woke:
+            self._woke(now, happened, out)
+            return out
         self._on[type(happened)](now, happened, out)
         return out
 
@@ -253,7 +187,7 @@ class Stack:
 
     def room(self) -> int:
         """How many more packets may be published before one is refused."""
-        return 0 if self.full() and not self._holders else min(rung.room() for rung in self._rungs)
+        return 0 if self.full() and not self._holders else min([room() for room in self._rooms], default=UNLIMITED)
 
     def unsent(self) -> int:
         """How many published packets have not been sent yet."""
@@ -272,7 +206,7 @@ class Stack:
     def stream(self, sender: int) -> Stream:
         """What is known of `sender`; a new one starts at its first number."""
         if sender not in self.streams:
-            self.streams[sender] = Stream()
+            self._begin_stream(sender, 0)
         return self.streams[sender]
 
     def learn(self, now: float, source: int, sender: int, last: int, out: Effects) -> None:
@@ -293,8 +227,7 @@ class Stack:
         """These will not come: report what is still missing of them as lost."""
         stream = self.stream(sender)
         for part in stream.missing.within(first, last):
-            stream.missing.discard(*part)
-            stream.absent.add(*part)
+            stream.give_up(*part)
             self._call(self._on_gap_closed, now, sender, *part, out)
             self._order.given_up(sender, *part, reason, stream, out)
 
@@ -315,12 +248,14 @@ class Stack:
         self.is_member = True
         for sender, last in horizon.items():
             if sender != self.me:
-                self.streams[sender] = Stream(last + 1)
+                self._begin_stream(sender, last + 1)
 
     def end(self) -> None:
         """The member takes part no more."""
         self.is_member = False
         self.streams = {self.me: self.streams[self.me]}
+        if self._lanes is not None:
+            self._lanes.enter(self.me, self._arrivals)
 
     def sponsor(self, to: int, resume: bool, horizon: Horizon) -> None:
         """Let every rung correct the horizon at which `to` is to begin, or to resume."""
@@ -336,9 +271,7 @@ class Stack:
 
     def lacking(self, numbers: PerSender) -> PerSender:
         """What this member's log lacks of `numbers`, and never had."""
-        for rung in self._rungs:
-            numbers = rung.log_lacks(numbers)
-        return numbers
+        return functools.reduce(lambda rest, rung: rung.log_lacks(rest), self._rungs, numbers)
 
     def suspect(self, now: float, member: int, out: Effects) -> None:
         """Nobody hears `member`: take it for disconnected."""
@@ -357,19 +290,12 @@ class Stack:
 
     # Putting it together.
 
-    def _build_rungs(self) -> tuple[Rung, ...]:
-        settings = self.settings
-        kinds: list[MakeRung | None] = [DISSEMINATIONS[settings.dissemination]]
-        if self.peers.loggers or settings.membership == "sponsored":  # then loggers may come later
-            kinds += [Logger, Refill] if self.is_logger else [SendBuffer, History]
-            kinds += [LoggerClient]
-        kinds += [REPAIRS.get(settings.repair), HEARTBEATS.get(settings.heartbeat)]
-        kinds += [MEMBERSHIPS.get(settings.membership)]
-        if settings.suspect_after:
-            kinds += [Suspicion]
-        if settings.rate_limit or settings.admission or settings.window:
-            kinds += [Flow]
-        return tuple(kind(self) for kind in kinds if kind is not None)
+    def _begin_stream(self, sender: int, start: int) -> None:
+        """From here on `sender` is heard; side by side with what others hear of it, if that may be."""
+        if self._lanes is None or sender == self.me:
+            self.streams[sender] = Stream(start)
+        else:
+            self.streams[sender] = Stream(start, self._lanes.of(sender), self.me)
 
     def _index_hooks(self) -> None:
         """Find out once who overrides what, so that nobody pays for hooks that do nothing."""
@@ -393,6 +319,7 @@ class Stack:
         self._on_sponsoring = overriding("sponsoring")
         self._fullness = [self._not_yet, *overriding("full")]
         self._holders = overriding("holds")
+        self._rooms = overriding("room")
         self._messages: dict[type, list[Any]] = {}
         for rung in self._rungs:
             for kind, handler in rung.messages().items():
@@ -400,6 +327,14 @@ class Stack:
             self._on.update(rung.inputs())
         self._alarms = {name: handler for rung in self._rungs for name, handler in rung.alarms().items()}
         self._alarms[TIMER] = self.service.drain
+        self._enter_lanes()
+
+    def _enter_lanes(self) -> None:
+        """Side by side with other members goes only who has nothing to do with most packets but to deliver them."""
+        if self._on_accepted or self._on_repeated or self._keeps or self._observed:
+            self._lanes = None
+        if self._lanes is not None:
+            self._lanes.enter(self.me, self._arrivals)
 
     def _keep(self, now: float, run: Run, out: Effects) -> None:
         if self.settings.buffering == "none":
@@ -435,24 +370,28 @@ class Stack:
         self._call(self._on_view_changed, now, joined, left, out)
 
     def _published(self, now: float, happened: Published, out: Effects) -> None:
-        if not any(holds(now, happened.body, out) for holds in self._holders):
-            self.publish(now, happened.body, out)
+        bodies = happened.bodies
+        for holds in self._holders:
+            bodies = holds(now, bodies, out)
+        if bodies:
+            self.publish(now, bodies, out)
 
-    def publish(self, now: float, body: bytes, out: Effects) -> None:
-        """Make a packet of `body` and send it, unless the member is full."""
+    def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None:
+        """Make packets of `bodies` and send them, unless the member is full."""
         if reason := self.full():
-            out.append(Refuse(body, reason))
+            out.extend(Refuse(body, reason) for body in bodies)
             return
         stream = self.streams[self.me]
-        packet = Packet(self.me, stream.next, body)
-        if stream.next >= self._checked_out:
-            self._checked_out = stream.next + self.settings.sequence_block
+        first, me = stream.next, self.me
+        run = [Packet(me, seqno, body) for seqno, body in enumerate(bodies, first)]
+        stream.next = first + len(run)
+        if stream.next > self._checked_out:
+            self._checked_out = stream.next - 1 + self.settings.sequence_block
             out.append(CheckOut(self._checked_out))
-        stream.next += 1
-        out.append(Announce(packet))
-        self._call(self._on_published, now, packet, out)
-        self._keep(now, [packet], out)
-        self._order.accepted([[packet]], FIRST_PASS, stream, out)
+        out.append(Announce(run))
+        self._call(self._on_published, now, run, out)
+        self._keep(now, run, out)
+        self._order.accepted([run], FIRST_PASS, stream, out)
 
     def _received(self, now: float, happened: Received, out: Effects) -> None:
         sender = happened.sender
@@ -499,16 +438,5 @@ class Stack:
             self._alarms[name](now, out)
 
 
-def _make_buffer(settings: ProtocolSettings) -> Buffer:
-    match settings.buffering:
-        case "age":
-            return ByAge(settings.gc_rounds)
-        case "size":
-            return BySize(settings.buffer_packets)
-        case _:
-            return NoBuffer()
-
-
-def describe(settings: ProtocolSettings) -> dict[str, Any]:
-    """The settings as a plain table, for traces and reports."""
-    return dataclasses.asdict(settings)
+def _of_no_concern(now: float, happened: Input, out: Effects) -> None:
+    """For inputs that only some rungs care about."""

@@ -12,9 +12,9 @@ from gossamer.analysis import convergence
 from gossamer.analysis.forecast import Demand, Latency
 from gossamer.analysis.planner import gossip_period, lacking, lateness, left_after, plan, push_rounds, rounds_kept
 from gossamer.analysis.timeline import STEPS, found_survival, timeline
+from gossamer.presets import preset
 from gossamer.settings import plan as plan_on_the_wire
 from gossamer.settings import wire_sizes
-from gossamer.stack import preset
 
 
 def at_once(k: int) -> float:

@@ -23,7 +23,8 @@ from gossamer.core.inputs import Heard, Input, Published, Received, Started, Wok
 from gossamer.core.messages import Data, Holdings, Message, PerSender, Repair
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.stack import Stack, preset
+from gossamer.presets import preset
+from gossamer.stack import Stack
 
 
 @dataclass

@@ -17,9 +17,10 @@ from gossamer.core.messages import Data, Digest, Repair, Solicit
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.dissemination.trees import children
+from gossamer.presets import preset, promises
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
-from gossamer.stack import Stack, preset, promises
+from gossamer.stack import Stack
 
 from .hand import Table
 

@@ -111,7 +111,7 @@ def kill_the_driver(process: subprocess.Popen[str], out: Path, at: int, delay_s:
 
 def test_an_executor_and_then_the_driver_are_killed_and_the_archive_equals_the_log(tmp_path: Path):
     store, out = tmp_path / "store", tmp_path / "table"
-    expected = fill(store, 1000)
+    expected = fill(store, 600)
 
     with archiving(store, out, CLUSTER) as process:
         assert kill_an_executor(process, out, at=1)

@@ -1,6 +1,8 @@
 """Packets of a log become rows: every event once, fragments with their last packet, however the log is cut."""
 
 import secrets
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -30,6 +32,12 @@ def rows(log: Log, first: int, behind: int, sender: int = SENDER) -> list[dict]:
     packets = len(list(log.store.read(sender, first, behind - 1)))
     batches = list(log.read(Part(sender, first, behind, packets)))
     return pa.Table.from_batches(batches, SCHEMA).to_pylist()
+
+
+def test_the_package_alone_costs_no_pyspark():
+    script = "import sys, gossamer.pipeline; sys.exit('pyspark' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
 
 
 def test_a_row_says_what_kafka_would_say():

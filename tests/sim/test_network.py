@@ -166,10 +166,28 @@ def test_in_a_tree_the_way_over_the_common_ancestor_is_the_shortest_path(seed):
     links = [Link(rng.randrange(node), node, rng.random(), 0.0, 0.0) for node in range(1, 40)]
     tree = Router(Topology(40, tuple(links), tuple(rng.sample(range(40), 12))))
     searching = Router(tree.topology)
-    searching._ways = None
+    searching.ways = None
     pairs = [(a, b) for a in range(12) for b in range(12) if a != b]
-    assert tree._ways is not None
+    assert tree.ways is not None
     assert [tree.path(a, b) for a, b in pairs] == [searching.path(a, b) for a, b in pairs]
     for router in (tree, searching):
         router.set_down(frozenset({7}))
     assert [tree.path(a, b) for a, b in pairs] == [searching.path(a, b) for a, b in pairs]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_unicasts_in_a_tree_arrive_and_are_accounted_for_as_their_paths_say(scenario, seed):
+    rng = Random(seed)
+    links = tuple(Link(rng.randrange(node), node, rng.random(), 0.0, 0.0) for node in range(1, 40))
+    topology = Topology(40, links, tuple(rng.sample(range(40), 12)))
+    network = Network(topology, scenario(), Random(1))
+    crossed: dict[int, tuple[int, int]] = {}
+    for i in range(300):
+        source, target = rng.sample(range(12), 2)
+        got = arrivals_of(network, lambda a, s=source, t=target, i=i: network.unicast(1.0, s, t, i, a))
+        path = network.router.path(source, target)
+        assert got == {target: [pytest.approx(1.0 + sum(links[link // 2].latency for link in path))]}
+        for link in path:
+            packets, size = crossed.get(link // 2, (0, 0))
+            crossed[link // 2] = (packets + 1, size + i)
+    assert network.accounting.per_link() == crossed

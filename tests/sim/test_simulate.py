@@ -11,7 +11,7 @@ import pytest
 
 from gossamer.core.settings import SettingError
 from gossamer.sim.checked import traced
-from gossamer.sim.run import simulate
+from gossamer.sim.run import simulate, stack_maker
 
 ROOT = Path(__file__).parents[2]
 
@@ -203,3 +203,29 @@ def test_a_trace_does_not_change_what_happens(scenario):
     """With rows written or not, the run and its hash are the same."""
     made = scenario("rpbcast", topology={"members": 6}, loss={"member": 0.05})
     assert simulate(made)["trace_hash"] == traced(made)["trace_hash"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "faults"),
+    [
+        ("unreliable", []),
+        ("pbcast", []),
+        ("lbrm", []),
+        (
+            "pbcast",
+            [{"at": 0.5, "kind": "crash", "members": [3], "for": 0.5}, {"at": 1.0, "kind": "leave", "members": [5]}],
+        ),
+    ],
+)
+def test_members_side_by_side_do_what_each_would_do_alone(scenario, protocol, faults):
+    """Lanes only save time: stacks that do not share them give the very same run."""
+    made = scenario(
+        protocol,
+        topology={"kind": "tree", "members": 17, "branching": 4, "bandwidth": 0},
+        loss={"link": 0.03},
+        traffic={"senders": 2, "rate": 100.0},
+        fault=faults,
+    )
+    alone = simulate(made, make_stack=stack_maker(made, 17))
+    assert simulate(made)["trace_hash"] == alone["trace_hash"]
+    assert alone["deliveries"]["actual"] > 2000

@@ -168,7 +168,7 @@ class PublishesInSilence(Stack):
         own = self.streams[self.me]
         if isinstance(happened, Published) and own.next % 10 == 9:
             own.next += 1
-            return [Announce(Packet(self.me, own.next - 1, happened.body))]
+            return [Announce([Packet(self.me, own.next - 1, happened.bodies[0])])]
         return super().step(now, happened)
 
 

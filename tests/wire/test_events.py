@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gossamer.core.packets import Packet
 from gossamer.wire import WireError
 from gossamer.wire.attributes import NO_ATTRIBUTES
-from gossamer.wire.events import LIMIT_BYTES_MIN, Event, Packer, count_events, is_fragment, unpack
+from gossamer.wire.events import LIMIT_BYTES_MIN, Event, Packer, count_events, is_fragment, pack_equal, unpack
 from gossamer.wire.fragments import HEAD, Abandoned, Reassembler, fragments
 
 subjects = st.one_of(st.sampled_from(["a", "b.c", "quotes.nyse.ibm"]), st.text(min_size=1, max_size=20))
@@ -511,3 +511,26 @@ def test_whatever_comes_the_books_are_right(arrivals, data):
         reassembler.forget(sender)
 
     assert reassembler.held_bytes == 0
+
+
+@given(
+    st.integers(1, 80),
+    st.integers(0, 200),
+    st.integers(0, 5),
+    st.integers(LIMIT_BYTES_MIN, LIMIT_BYTES_MIN + 400),
+    st.booleans(),
+)
+def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, limit, spoiled):
+    payloads = [bytes([n % 251]) * length for n in range(count)]
+    if spoiled and count > 3:
+        payloads[count // 2] += b"x"
+        payloads[count // 2 - 1] = payloads[count // 2 - 1][:-1]
+    bodies = pack_equal("a.b", payloads, start, limit, 7)
+    events = [event for body in bodies for event in unpack(Packet(1, 2, body))]
+    assert [event.payload for event in events] == payloads[start : start + len(events)]
+    assert all(len(body) <= limit and event.subject == "a.b" for body in bodies for event in events[:1])
+    if not spoiled:
+        packer = Packer(limit)
+        each = packer.add_many("a.b", payloads, start)
+        assert not bodies or packer.body(7) == bodies[0]
+        assert len(bodies) == (max(0, count - start) // each if each and each < count - start else len(bodies))

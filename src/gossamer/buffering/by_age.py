@@ -1,86 +1,111 @@
 """A buffer by age: every packet is kept for a number of rounds (000 §4.1 GCLIMIT, 004 §4).
 
-Packets go into the bucket of the round in which they came; a round's end closes the bucket and throws the oldest
-one away. So a packet costs one append, and everything else is paid once a round.
+What comes is only noted down; the end of a round makes a bucket of it and throws the oldest bucket away. So a packet
+costs an append, and everything else is paid once a round.
 """
 
 from collections import deque
+from typing import Final
 
 from gossamer.buffering.occupancy import Occupancy
+from gossamer.core.ladder import Arrivals
 from gossamer.core.messages import PerSender
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 
-_NOTHING: PerSender = {}
+_NOTHING: Final[PerSender] = {}
+
+Part = tuple[int, int, int]
+"""sender, first, last"""
 
 
 class _Bucket:
-    """The runs of one round. Its numbers are worked out when it is closed, its index when somebody asks."""
+    """What came in one round, never to change again. `parts` are its numbers; the index is made when it is needed."""
 
-    __slots__ = ("_index", "count", "numbers", "runs", "time_sum")
+    __slots__ = ("_index", "_last_turn", "arrivals", "count", "numbers", "parts", "time_sum")
 
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-        self.count = 0
-        self.time_sum = 0.0
+    def __init__(self, arrivals: Arrivals) -> None:
+        self.arrivals = arrivals
+        times, runs = arrivals[::2], arrivals[1::2]
+        self.parts = _parts(runs)
         self.numbers: PerSender = {}
+        self.count = 0
+        for sender, first, last in self.parts:
+            self.numbers.setdefault(sender, RangeSet()).add(first, last)
+            self.count += last - first + 1
+        if self.count != len(times):  # not one packet at a time, as usual
+            times = [len(run) * at for run, at in zip(runs, times, strict=True)]
+        self.time_sum = sum(times, 0.0)
         self._index: dict[tuple[int, int], Packet] | None = None
-
-    def close(self) -> PerSender:
-        """Nothing more comes: the numbers. Runs that follow on from each other, the usual case, are one range."""
-        sender = first = last = -1
-        for run in self.runs:
-            head = run[0]
-            if head.seqno != last + 1 or head.sender != sender:
-                if last >= 0:
-                    self._add(sender, first, last)
-                sender, first = head.sender, head.seqno
-            last = run[-1].seqno
-        if last >= 0:
-            self._add(sender, first, last)
-        return self.numbers
-
-    def _add(self, sender: int, first: int, last: int) -> None:
-        if sender in self.numbers:
-            self.numbers[sender].add(first, last)
-        else:
-            self.numbers[sender] = RangeSet(((first, last),))
-
-    def search(self, sender: int, seqno: int) -> Packet | None:
-        """Look through what came so far: little, and still growing."""
-        for run in self.runs:
-            if run[0].sender == sender and run[0].seqno <= seqno <= run[-1].seqno:
-                return run[seqno - run[0].seqno]
-        return None
+        self._last_turn: tuple[PerSender, list[Part], PerSender] | None = None
 
     def get(self, sender: int, seqno: int) -> Packet | None:
-        if sender not in self.numbers or seqno not in self.numbers[sender]:
-            return None
-        if self._index is None:
-            self._index = {(p.sender, p.seqno): p for run in self.runs for p in run}
-        return self._index.get((sender, seqno))
+        for of, first, last in self.parts:
+            if of == sender and first <= seqno <= last:
+                if self._index is None:
+                    self._index = {(p.sender, p.seqno): p for run in self.arrivals[1::2] for p in run}
+                return self._index[sender, seqno]
+        return None
+
+    def turn(self, held: PerSender, going: list[Part]) -> PerSender:
+        """What is held when this bucket has come and `going` have gone; one table for all who held the same."""
+        last = self._last_turn
+        if last is None or last[1] is not going or not _alike(last[0], held):
+            self._last_turn = last = held, going, _changed(held, self.parts, going)
+        return last[2]
+
+
+def _parts(runs: list[Run]) -> list[Part]:
+    """The numbers of some runs; what follows on from each other, the usual case, is one part."""
+    parts = []
+    sender = first = last = -1
+    for run in runs:
+        head = run[0]
+        if head.seqno != last + 1 or head.sender != sender:
+            if last >= 0:
+                parts.append((sender, first, last))
+            sender, first = head.sender, head.seqno
+        last = run[-1].seqno
+    if last >= 0:
+        parts.append((sender, first, last))
+    return parts
+
+
+_EMPTY: Final = _Bucket([])
+_latest = _EMPTY
+
+
+def _bucket_of(arrivals: Arrivals) -> _Bucket:
+    """Members of one process that go in step would all make the same bucket: they share the latest one."""
+    global _latest
+    if _latest.arrivals != arrivals:
+        _latest = _Bucket(arrivals[:])
+    return _latest
+
+
+def _alike(one: PerSender, other: PerSender) -> bool:
+    return one is other or (one == other and list(one) == list(other))
 
 
 class ByAge:
     """Keeps everything for `rounds` rounds."""
 
+    __slots__ = ("_closed", "_held", "_occupancy", "_rounds", "arrivals")
+
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
-        self._open = _Bucket()
         self._closed: deque[_Bucket] = deque()
         self._held: PerSender = {}
         self._occupancy = Occupancy()
+        self.arrivals: Arrivals = []
+        """What came in this round. Nobody needs to call `add` who appends here."""
 
     def __len__(self) -> int:
-        return self._occupancy.count + self._open.count
+        return self._occupancy.count + sum(map(len, self.arrivals[1::2]))
 
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; nothing has to go for them."""
-        bucket = self._open
-        count = len(run)
-        bucket.runs.append(run)
-        bucket.count += count
-        bucket.time_sum += count * now
+        self.arrivals += (now, run)
         return _NOTHING
 
     def get(self, sender: int, seqno: int) -> Packet | None:
@@ -89,20 +114,25 @@ class ByAge:
             found = bucket.get(sender, seqno)
             if found is not None:
                 return found
-        return self._open.search(sender, seqno)
+        for run in self.arrivals[1::2]:  # little, and still growing
+            if run[0].sender == sender and run[0].seqno <= seqno <= run[-1].seqno:
+                packet: Packet = run[seqno - run[0].seqno]
+                return packet
+        return None
 
     def occupancy(self, now: float) -> tuple[int, float]:
         """The most packets that were kept, and the mean until `now`."""
-        return self._occupancy.so_far(now, self._open.count, self._open.time_sum)
+        entering = _Bucket(self.arrivals)
+        return self._occupancy.so_far(now, entering.count, entering.time_sum)
 
     def held(self) -> PerSender:
-        """What is kept since the last round's end or before."""
+        """What is kept since the last round's end or before. Neither the table nor its sets change ever after."""
         return self._held
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""
         kept = numbers.intersection(self._held[sender]) if sender in self._held else RangeSet()
-        for run in self._open.runs:
+        for run in self.arrivals[1::2]:
             if run[0].sender == sender:
                 for first, last in numbers.within(run[0].seqno, run[-1].seqno):
                     kept.add(first, last)
@@ -110,21 +140,38 @@ class ByAge:
 
     def round_over(self, now: float) -> PerSender:
         """One round older: what is collected now."""
-        closing, self._open = self._open, _Bucket()
+        closing = going = _EMPTY
+        if self.arrivals:
+            closing = _bucket_of(self.arrivals)
+            self.arrivals.clear()
+            self._occupancy.entered(closing.count, closing.time_sum)
         self._closed.append(closing)
-        self._occupancy.entered(closing.count, closing.time_sum)
-        held = self._held
-        for sender, numbers in closing.close().items():
-            if sender in held:
-                held[sender].update(numbers)
-            else:
-                held[sender] = numbers.copy()
-        if len(self._closed) <= self._rounds:
-            return {}
-        gone = self._closed.popleft()
-        self._occupancy.left(now, gone.count)
-        for sender, numbers in gone.numbers.items():
-            held[sender].subtract(numbers)
-            if not held[sender]:
-                del held[sender]
-        return gone.numbers
+        if len(self._closed) > self._rounds:
+            going = self._closed.popleft()
+            self._occupancy.left(now, going.count)
+        if closing is not _EMPTY or going is not _EMPTY:
+            self._held = closing.turn(self._held, going.parts)
+        return going.numbers
+
+
+def _changed(held: PerSender, coming: list[Part], going: list[Part]) -> PerSender:
+    """What is held now. A new table with new sets where they differ: digests on their way still show the old ones."""
+    changed = held.copy()
+    for sender, first, last in coming:
+        numbers = changed.get(sender)
+        if numbers is None:
+            changed[sender] = RangeSet.span(first, last)
+            continue
+        if numbers is held.get(sender):
+            numbers = changed[sender] = numbers.copy()
+        numbers.add(first, last)
+    for sender, first, last in going:
+        numbers = changed.get(sender)
+        if numbers is None:
+            continue
+        if numbers is held.get(sender):
+            numbers = changed[sender] = numbers.copy()
+        numbers.discard(first, last)
+        if not numbers.firsts:
+            del changed[sender]
+    return changed

@@ -4,50 +4,66 @@ from collections import deque
 
 from gossamer.buffering.occupancy import Occupancy
 from gossamer.core.messages import PerSender
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.ranges import RangeSet
 
 
 class BySize:
-    """Keeps the last `packets` packets."""
+    """Keeps the last `packets` packets, in the runs in which they came."""
+
+    arrivals = None  # what comes may push something out, at once
 
     def __init__(self, packets: int) -> None:
         self._room = packets
-        self._order: deque[Packet] = deque()
-        self._index: dict[tuple[int, int], Packet] = {}
+        self._count = 0
+        self._runs: deque[Run] = deque()
+        self._index: dict[int, dict[int, Packet]] = {}
         self._held: PerSender = {}
+        self._shown: PerSender | None = None
         self._occupancy = Occupancy()
 
     def __len__(self) -> int:
-        return len(self._order)
+        return self._count
 
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; the oldest make room: those."""
+        self._shown = None
         sender = run[0].sender
         collected: PerSender = {}
-        excess = len(self._order) + len(run) - self._room
-        for _ in range(min(excess, len(self._order))):
-            self._drop_oldest(now, collected)
-        for packet in run[-self._room :]:
-            if (sender, packet.seqno) in self._index:
-                continue  # of the past, asked for again, and still here
-            self._order.append(packet)
-            self._index[sender, packet.seqno] = packet
-            self._held.setdefault(sender, RangeSet()).add(packet.seqno)
-            self._occupancy.entered(1, now)
+        if sender in self._held and self._held[sender].within(run[0].seqno, run[-1].seqno):
+            # of the past, asked for again, and some of it still here: a packet is kept once
+            index = self._index[sender]
+            for part in split_into_runs([packet for packet in run if packet.seqno not in index]):
+                self._add_new(now, sender, part, collected)
+        else:
+            self._add_new(now, sender, run[-self._room :], collected)
         return collected
+
+    def _add_new(self, now: float, sender: int, run: Run, collected: PerSender) -> None:
+        while self._count + len(run) > self._room:
+            self._drop_oldest(now, self._count + len(run) - self._room, collected)
+        first, last = run[0].seqno, run[-1].seqno
+        self._runs.append(run)
+        self._count += len(run)
+        if sender not in self._held:
+            self._held[sender], self._index[sender] = RangeSet(), {}
+        self._index[sender].update(zip(range(first, last + 1), run, strict=True))
+        self._held[sender].add(first, last)
+        self._occupancy.entered(len(run), len(run) * now)
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
-        return self._index.get((sender, seqno))
+        return self._index.get(sender, {}).get(seqno)
 
     def occupancy(self, now: float) -> tuple[int, float]:
         """The most packets that were kept, and the mean until `now`."""
         return self._occupancy.so_far(now)
 
     def held(self) -> PerSender:
-        """What is kept."""
-        return self._held
+        """What is kept. A copy for good, made anew only after something came."""
+        if self._shown is None:
+            self._shown = {sender: numbers.copy() for sender, numbers in self._held.items()}
+        return self._shown
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""
@@ -57,11 +73,19 @@ class BySize:
         """Age does not matter here."""
         return {}
 
-    def _drop_oldest(self, now: float, collected: PerSender) -> None:
-        packet = self._order.popleft()
-        del self._index[packet.sender, packet.seqno]
-        self._held[packet.sender].discard(packet.seqno)
-        if not self._held[packet.sender]:
-            del self._held[packet.sender]
-        collected.setdefault(packet.sender, RangeSet()).add(packet.seqno)
-        self._occupancy.left(now, 1)
+    def _drop_oldest(self, now: float, excess: int, collected: PerSender) -> None:
+        """Drop the oldest run, or as much of it as has to go."""
+        run = self._runs.popleft()
+        if len(run) > excess:
+            self._runs.appendleft(run[excess:])
+            run = run[:excess]
+        sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
+        self._count -= len(run)
+        index = self._index[sender]
+        for seqno in range(first, last + 1):
+            del index[seqno]
+        self._held[sender].discard(first, last)
+        if not self._held[sender]:
+            del self._held[sender], self._index[sender]
+        collected.setdefault(sender, RangeSet()).add(first, last)
+        self._occupancy.left(now, len(run))

@@ -8,6 +8,8 @@ from gossamer.core.ranges import RangeSet
 class NoBuffer:
     """Always empty."""
 
+    arrivals = None
+
     def __len__(self) -> int:
         return 0
 

@@ -15,6 +15,7 @@ def main() -> None:
     from gossamer.cli.app import app
     from gossamer.core.settings import SettingError
     from gossamer.pipeline.session import PipelineError
+    from gossamer.pubsub import FilterError, SubjectError
     from gossamer.store.contract import StoreError
     from gossamer.trace.schema import TraceError
 
@@ -29,7 +30,7 @@ def main() -> None:
         if not says:
             sys.exit(2)  # no command at all: the help was shown
         _fail(f"{command}: {says}; see {command} --help")
-    except (PipelineError, SettingError, StoreError, TraceError) as error:
+    except (FilterError, PipelineError, SettingError, StoreError, SubjectError, TraceError) as error:
         _fail(f"gossamer: {error}")
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)

@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import os
 import sys
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +28,10 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.settings import SettingError
 from gossamer.live.group import Full, Group
+from gossamer.pubsub import check_subject
+from gossamer.wire.attributes import pack
 
+_CHUNK_BYTES = 65_536
 _AT_ONCE = 64
 """Events that are published before the others get a turn."""
 
@@ -57,6 +64,7 @@ def pub(
         tail -f access.log | gossamer pub web access --stdin
     """
     settings = settings_from(address, interface, key, insecure)
+    check_subject(subject)
     known = _attributes(attributes or [])
 
     async def story() -> dict[str, Any]:
@@ -100,9 +108,27 @@ async def _numbered(payload: str | None, count: int) -> AsyncIterator[bytes]:
 
 
 async def _lines() -> AsyncIterator[bytes]:
+    """The lines of standard input, be it a file, a pipe or a terminal.
+
+    A daemon reads them, because nobody can be made to type: an interrupt must not wait for the next line.
+    """
+    some: asyncio.Queue[list[bytes]] = asyncio.Queue(maxsize=4)
     loop = asyncio.get_running_loop()
-    while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
-        yield line.rstrip(b"\n")
+
+    def read() -> None:
+        rest = b""
+        with suppress(RuntimeError, CancelledError):  # the loop has ended
+            while chunk := os.read(sys.stdin.fileno(), _CHUNK_BYTES):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if lines:
+                    asyncio.run_coroutine_threadsafe(some.put(lines), loop).result()
+            asyncio.run_coroutine_threadsafe(some.put([rest] if rest else []), loop).result()
+            asyncio.run_coroutine_threadsafe(some.put([]), loop).result()
+
+    threading.Thread(target=read, daemon=True).start()
+    while lines := await some.get():
+        for line in lines:
+            yield line
 
 
 def _attributes(texts: list[str]) -> dict[str, Any]:
@@ -118,4 +144,7 @@ def _attributes(texts: list[str]) -> dict[str, Any]:
             found[name] = value
         if not isinstance(found[name], bool | int | float | str):
             found[name] = value
-    return found
+    try:
+        return found if not found or pack(found) else {}
+    except ValueError as error:
+        raise SettingError(f"--attribute: {error}") from None

@@ -26,6 +26,7 @@ from gossamer.cli.tracing import traced
 from gossamer.core.settings import SettingError
 from gossamer.live.group import Group, Lost
 from gossamer.live.subscription import Item, Start
+from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
 
@@ -62,6 +63,11 @@ def sub(
     """
     settings = settings_from(address, interface, key, insecure)
     begin = parse_start(start)
+    check_pattern(pattern)
+    if where is not None:
+        compile_where(where)
+    if stats is not None and not stats.parent.is_dir():
+        raise SettingError(f"--stats {stats}: there is no directory {stats.parent}")
     seen = Numbered()
     printer = None if quiet else (_as_json if as_json else _as_text)
 

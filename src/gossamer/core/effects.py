@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Message, PerSender
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Run
 
 
 @dataclass(slots=True)
@@ -31,9 +31,9 @@ class Unicast:
 
 @dataclass(slots=True)
 class Announce:
-    """This packet now exists: what was published travels under this id."""
+    """These packets now exist: what was published travels under their ids."""
 
-    packet: Packet
+    run: Run
 
 
 @dataclass(slots=True)

@@ -58,10 +58,22 @@ class Reconnected:
 
 
 @dataclass(slots=True)
-class Published:
-    """The application published one packet's worth of events."""
+class Paused:
+    """The member has stopped reading what comes, because the application is slow; its clock goes on."""
 
-    body: bytes
+
+@dataclass(slots=True)
+class Resumed:
+    """The member reads again."""
+
+
+class Published:
+    """The application published so many packets' worth of events."""
+
+    __slots__ = ("bodies",)
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.bodies = bodies
 
 
 @dataclass(slots=True)
@@ -74,6 +86,8 @@ class Received:
     sender: int = field(init=False)
     first: int = field(init=False)
     last: int = field(init=False)
+    following: int = field(init=False)
+    """The number behind the last: one object, however many members wait for it then."""
     delivered: list[Effect] = field(init=False)
     """The effects if the run is just delivered, the usual case: made once, however many members receive it."""
 
@@ -81,6 +95,7 @@ class Received:
         self.sender = self.run[0].sender
         self.first = self.run[0].seqno
         self.last = self.run[-1].seqno
+        self.following = self.last + 1
         self.delivered = [Deliver(self.run, self.phase)]
 
 
@@ -129,6 +144,8 @@ Input = (
     | LeaveAsked
     | Disconnecting
     | Reconnected
+    | Paused
+    | Resumed
     | Published
     | Received
     | Heard

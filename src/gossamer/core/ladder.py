@@ -6,7 +6,7 @@ it: it keeps its own state, reads the member's common state through the `Ladder`
 Rungs do not know each other. A rung overrides the hooks that concern it; the stack calls only those.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from gossamer.core.timers import Timers
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 TimerHandler = Callable[[float, Effects], None]
+InputHandler = Callable[[float, Any, Effects], None]
 UNLIMITED = 1 << 62
 
 
@@ -38,8 +39,16 @@ class Automaton(Protocol):
         """When to step with `Woke` if nothing happens before; infinity for never."""
 
 
+Arrivals = list[Any]
+"""A time, the run that came then, the next time, its run, and so on: flat, since every packet of all passes here."""
+
+
 class Buffer(Protocol):
     """What a member keeps for others (see `gossamer.buffering`)."""
+
+    @property
+    def arrivals(self) -> Arrivals | None:
+        """Where whoever is in a hurry leaves (time, run) instead of calling `add`; None if that needs to be called."""
 
     def __len__(self) -> int: ...
 
@@ -53,7 +62,7 @@ class Buffer(Protocol):
         """The most packets that were kept, and the mean until `now`."""
 
     def held(self) -> PerSender:
-        """What is kept since the last round's end or before."""
+        """What is kept since the last round's end or before: a table for good, which later changes do not touch."""
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` are kept now."""
@@ -97,8 +106,8 @@ class Ladder(Protocol):
     def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None:
         """Await the packets of `sender` from `first` on anew, as far as a log holds them."""
 
-    def publish(self, now: float, body: bytes, out: Effects) -> None:
-        """Make a packet of `body` and send it, unless the member is full."""
+    def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None:
+        """Make packets of `bodies` and send them, unless the member is full."""
 
     def escalate(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Peers cannot repair these: the next rung's turn, or a loss if there is none."""
@@ -128,6 +137,8 @@ class Ladder(Protocol):
 class Rung:
     """One rung: override what concerns it. `messages` and `alarms` name the handlers of its own words."""
 
+    __slots__ = ("ladder",)
+
     def __init__(self, ladder: Ladder) -> None:
         self.ladder = ladder
 
@@ -139,7 +150,7 @@ class Rung:
         """The timers this rung sets, by name."""
         return {}
 
-    def inputs(self) -> Mapping[type, Callable[[float, Any, Effects], None]]:
+    def inputs(self) -> Mapping[type, InputHandler]:
         """The inputs that concern this rung alone."""
         return {}
 
@@ -170,9 +181,9 @@ class Rung:
         """Every packet of this member below this number is done with, as far as this rung cares."""
         return UNLIMITED
 
-    def holds(self, now: float, body: bytes, out: Effects) -> bool:
-        """Whether this rung takes over what was published, to `publish` it later or to refuse it."""
-        return False
+    def holds(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
+        """What may go of what was published; the rest this rung takes over, to `publish` it later or to refuse it."""
+        return bodies
 
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
@@ -199,8 +210,8 @@ class Rung:
     def sponsoring(self, to: int, resume: bool, horizon: Horizon) -> None:
         """`to` is about to be told to begin at `horizon`: correct it, if this rung knows better."""
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
-        """The member published a packet."""
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """The member published packets."""
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """New packets came (never twice the same)."""

@@ -18,6 +18,19 @@ _SMOOTHING = 0.25
 class Peers:
     """The other members, as far as this one is to deal with them."""
 
+    __slots__ = (
+        "_members",
+        "_power",
+        "_unanswered",
+        "_weights",
+        "addresses",
+        "claimants",
+        "loggers",
+        "me",
+        "rtt",
+        "signature",
+    )
+
     def __init__(self, me: int, members: tuple[int, ...], loggers: tuple[int, ...], selection: str) -> None:
         self.me = me
         self.loggers = loggers
@@ -73,17 +86,17 @@ class Peers:
 
     def target(self, rng: Random) -> int | None:
         """One other member, drawn by the selection; None if there is none."""
-        count = len(self._members)
-        if count < 2 and (not count or self._members[0] == self.me):
+        members, me = self._members, self.me
+        count = len(members)
+        if count < 2 and (not count or members[0] == me):
             return None
+        uniform = not self._power or not self.rtt
         while True:
-            member = self._draw(rng)
-            if member != self.me:
+            member = members[int(rng.random() * count)] if uniform else self._draw(rng)
+            if member != me:
                 return member
 
     def _draw(self, rng: Random) -> int:
-        if not self._power or not self.rtt:
-            return self._members[int(rng.random() * len(self._members))]
         if self._weights is None:
             self._weights = self._cumulated()
         return self._members[bisect(self._weights, rng.random() * self._weights[-1])]

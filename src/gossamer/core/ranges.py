@@ -14,22 +14,33 @@ Range = tuple[int, int]
 
 
 class RangeSet:
-    """A mutable set of non-negative integers; `first..last` ranges in and out."""
+    """A mutable set of non-negative integers; `first..last` ranges in and out.
 
-    __slots__ = ("_firsts", "_lasts")
+    `firsts` and `lasts` are for reading only. They are open because the hottest paths look at them: whether a list is
+    empty is known without a call.
+    """
+
+    __slots__ = ("firsts", "lasts")
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
+        self.firsts: list[int] = []
+        self.lasts: list[int] = []
         for first, last in ranges:
             self.add(first, last)
+
+    @classmethod
+    def span(cls, first: int, last: int) -> "RangeSet":
+        """One range: what most sets are."""
+        made = cls.__new__(cls)
+        made.firsts, made.lasts = [first], [last]
+        return made
 
     def add(self, first: int, last: int | None = None) -> None:
         """Put `first..last` (or `first` alone) in, joining what it touches."""
         last = first if last is None else last
         if first > last or first < 0:
             raise ValueError(f"range {first}..{last}: first must be from 0 to last")
-        firsts, lasts = self._firsts, self._lasts
+        firsts, lasts = self.firsts, self.lasts
         if not lasts or first > lasts[-1] + 1:  # the usual cases: beyond all that is known, ...
             firsts.append(first)
             lasts.append(last)
@@ -48,7 +59,7 @@ class RangeSet:
     def discard(self, first: int, last: int | None = None) -> None:
         """Take `first..last` (or `first` alone) out, as far as it is in."""
         last = first if last is None else last
-        firsts, lasts = self._firsts, self._lasts
+        firsts, lasts = self.firsts, self.lasts
         if firsts and first <= firsts[0] <= last < lasts[0]:  # the usual case: the oldest go
             firsts[0] = last + 1
             return
@@ -66,35 +77,35 @@ class RangeSet:
 
     def update(self, other: "RangeSet") -> None:
         """Put all of `other` in."""
-        for first, last in zip(other._firsts, other._lasts, strict=True):
+        for first, last in zip(other.firsts, other.lasts, strict=True):
             self.add(first, last)
 
     def subtract(self, other: "RangeSet") -> None:
         """Take all of `other` out."""
-        for first, last in zip(other._firsts, other._lasts, strict=True):
+        for first, last in zip(other.firsts, other.lasts, strict=True):
             self.discard(first, last)
 
     def clear(self) -> None:
         """Take everything out."""
-        self._firsts.clear()
-        self._lasts.clear()
+        self.firsts.clear()
+        self.lasts.clear()
 
     def __contains__(self, value: int) -> bool:
-        at = bisect_left(self._lasts, value)
-        return at < len(self._firsts) and self._firsts[at] <= value
+        at = bisect_left(self.lasts, value)
+        return at < len(self.firsts) and self.firsts[at] <= value
 
     def __len__(self) -> int:
-        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
+        return sum(self.lasts) - sum(self.firsts) + len(self.firsts)
 
     def __bool__(self) -> bool:
-        return bool(self._firsts)
+        return bool(self.firsts)
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.ranges():
             yield from range(first, last + 1)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RangeSet) and (self._firsts, self._lasts) == (other._firsts, other._lasts)
+        return isinstance(other, RangeSet) and (self.firsts, self.lasts) == (other.firsts, other.lasts)
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
@@ -104,30 +115,30 @@ class RangeSet:
     @property
     def first(self) -> int:
         """The smallest number in it (IndexError if empty)."""
-        return self._firsts[0]
+        return self.firsts[0]
 
     @property
     def last(self) -> int:
         """The largest number in it (IndexError if empty)."""
-        return self._lasts[-1]
+        return self.lasts[-1]
 
     def range_count(self) -> int:
         """How many ranges it takes: what the set costs in memory and on the wire."""
-        return len(self._firsts)
+        return len(self.firsts)
 
     def ranges(self) -> list[Range]:
         """All of it, ascending, as a list that later changes do not touch."""
-        return list(zip(self._firsts, self._lasts, strict=True))
+        return list(zip(self.firsts, self.lasts, strict=True))
 
     def newest(self) -> list[Range]:
         """All of it, most recent range first (004 §4, optimization 4)."""
-        return list(zip(reversed(self._firsts), reversed(self._lasts), strict=True))
+        return list(zip(reversed(self.firsts), reversed(self.lasts), strict=True))
 
     def within(self, first: int, last: int) -> list[Range]:
         """The parts of `first..last` that are in the set."""
-        low = bisect_left(self._lasts, first)
-        high = bisect_right(self._firsts, last)
-        return [(max(self._firsts[i], first), min(self._lasts[i], last)) for i in range(low, high)]
+        low = bisect_left(self.lasts, first)
+        high = bisect_right(self.firsts, last)
+        return [(max(self.firsts[i], first), min(self.lasts[i], last)) for i in range(low, high)]
 
     def gaps(self, first: int, last: int) -> list[Range]:
         """The parts of `first..last` that are not in the set."""
@@ -151,25 +162,26 @@ class RangeSet:
     def copy(self) -> "RangeSet":
         """An equal set of its own."""
         twin = RangeSet.__new__(RangeSet)
-        twin._firsts, twin._lasts = self._firsts.copy(), self._lasts.copy()
+        twin.firsts, twin.lasts = self.firsts[:], self.lasts[:]
         return twin
 
     def encode(self, out: bytearray) -> None:
         """Append the compact form: the number of ranges, then per range its distance from the last and length."""
-        varint.put(out, len(self._firsts))
+        varint.put(out, len(self.firsts))
         behind = 0
-        for first, last in zip(self._firsts, self._lasts, strict=True):
+        for first, last in zip(self.firsts, self.lasts, strict=True):
             varint.put(out, first - behind)
             varint.put(out, last - first)
             behind = last + 2  # the next range cannot start earlier: ranges do not touch
 
     def encoded_size(self) -> int:
         """How many bytes `encode` appends."""
-        total = varint.size(len(self._firsts))
+        total = varint.size(len(self.firsts))
         behind = 0
-        for first, last in zip(self._firsts, self._lasts, strict=True):  # varint.size, written out
-            total += ((first - behind).bit_length() + 6) // 7 or 1
-            total += ((last - first).bit_length() + 6) // 7 or 1
+        for first, last in zip(self.firsts, self.lasts, strict=True):
+            distance, length = first - behind, last - first
+            total += 1 if distance < 0x80 else varint.size(distance)
+            total += 1 if length < 0x80 else varint.size(length)
             behind = last + 2
         return total
 
@@ -188,7 +200,7 @@ class RangeSet:
             last = first + length
             if last >= 1 << 63:
                 raise ValueError("sequence number beyond 63 bits")
-            found._firsts.append(first)
-            found._lasts.append(last)
+            found.firsts.append(first)
+            found.lasts.append(last)
             behind = last + 2
         return found, at

@@ -26,6 +26,8 @@ Send = Callable[[int, int, int, int, list[Effect]], None]
 class Service:
     """A member's queue of repairs to send."""
 
+    __slots__ = ("_budget", "_limit", "_queue", "_room", "_timers", "_waiting")
+
     def __init__(self, limit: int, queue_packets: int, timers: Timers) -> None:
         self._budget = Budget(limit)
         self._queue: deque[tuple[int, int, Send]] = deque()  # requester, sender, how

@@ -8,6 +8,21 @@ from gossamer.core.packets import Run
 from gossamer.core.ranges import Range, RangeSet
 
 
+class Lane:
+    """One sender as the members of one process see it: the `next` of each, side by side.
+
+    A simulation has thousands of members, and a packet that reaches them all would otherwise fetch a dozen objects of
+    each from all over the memory, only to add one to a number.
+    """
+
+    __slots__ = ("gapped", "nexts")
+
+    def __init__(self, members: int) -> None:
+        self.nexts = [-1] * members  # -1 of those who have never heard of the sender
+        self.gapped: set[int] = set()
+        """Members that miss something of the sender."""
+
+
 class Stream:
     """One sender as one member sees it. `next` is the first number not yet seen.
 
@@ -15,13 +30,26 @@ class Stream:
     `start` were sent before this member joined.
     """
 
-    __slots__ = ("absent", "missing", "next", "start")
+    __slots__ = ("_gapped", "absent", "at", "missing", "nexts", "start")
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, start: int = 0, lane: Lane | None = None, at: int = 0) -> None:
         self.start = start
-        self.next = start
         self.missing = RangeSet()
         self.absent = RangeSet()
+        self.nexts = [start] if lane is None else lane.nexts
+        self.at = at
+        self._gapped = None if lane is None else lane.gapped
+        self.next = start
+        self.mark()
+
+    @property
+    def next(self) -> int:
+        """The first number not yet seen. It is kept at place `at` of a list that members may share (see `Lane`)."""
+        return self.nexts[self.at]
+
+    @next.setter  # noqa: A003 - it is this property that is meant
+    def next(self, value: int) -> None:
+        self.nexts[self.at] = value
 
     def accept(self, run: Run) -> tuple[Run, Range | None]:
         """Take in a run: the packets that are new, and the gap that the run revealed, if any."""
@@ -33,11 +61,13 @@ class Stream:
         if first > expected:
             self.next = last + 1
             self.missing.add(expected, first - 1)
+            self.mark()
             return run, (expected, first - 1)
         fresh = [p for p in run if p.seqno >= expected or p.seqno in self.missing]
         if fresh:
             self.missing.discard(first, last)
             self.next = max(expected, last + 1)
+            self.mark()
         return fresh, None
 
     def learn(self, last: int) -> Range | None:
@@ -47,7 +77,22 @@ class Stream:
         gap = (self.next, last)
         self.missing.add(*gap)
         self.next = last + 1
+        self.mark()
         return gap
+
+    def give_up(self, first: int, last: int) -> None:
+        """These are missing and not awaited any more."""
+        self.missing.discard(first, last)
+        self.absent.add(first, last)
+        self.mark()
+
+    def mark(self) -> None:
+        """Tell those who look at the lane whether anything is missing: due whenever `missing` has changed."""
+        if self._gapped is not None:
+            if self.missing:
+                self._gapped.add(self.at)
+            else:
+                self._gapped.discard(self.at)
 
     def rewind(self, first: int, held: RangeSet) -> tuple[RangeSet, RangeSet]:
         """Await everything from `first` on anew that is `held` by a log; what is awaited, and what never comes.
@@ -66,6 +111,7 @@ class Stream:
         self.missing.update(wanted)
         self.absent.subtract(wanted)
         self.absent.update(holes)
+        self.mark()
         return wanted, holes
 
     def has(self, seqno: int) -> bool:

@@ -14,12 +14,13 @@ class Timers:
 
     def set(self, name: str, deadline: float) -> None:
         """Arm (or move) one timer; infinity disarms it."""
-        before = self._deadlines.get(name, inf)
-        self._deadlines[name] = deadline
+        deadlines = self._deadlines
+        before = deadlines.get(name, inf)
+        deadlines[name] = deadline
         if deadline <= self.next:
             self.next = deadline
         elif before <= self.next:  # it was the earliest
-            self.next = min(self._deadlines.values())
+            self.next = min(deadlines.values())
 
     def get(self, name: str) -> float:
         """When `name` will fire; infinity if it is not armed."""
@@ -28,10 +29,13 @@ class Timers:
     def due(self, now: float) -> list[str]:
         """The names whose time has come, earliest first, now disarmed."""
         deadlines = self._deadlines
-        ready = [name for name, at in deadlines.items() if at <= now]
+        ready = []
+        for name, at in deadlines.items():
+            if at <= now:
+                ready.append(name)
         if len(ready) > 1:
             ready.sort(key=lambda name: (deadlines[name], name))
         for name in ready:
-            deadlines[name] = inf
-        self.next = min(deadlines.values(), default=inf)
+            del deadlines[name]
+        self.next = min(deadlines.values()) if deadlines else inf
         return ready

@@ -14,7 +14,7 @@ def put(out: bytearray, value: int) -> None:
 
 def size(value: int) -> int:
     """How many bytes `put` appends for `value`."""
-    return (value.bit_length() + 6) // 7 or 1
+    return 1 if value < 0x80 else 2 if value < 0x4000 else (value.bit_length() + 6) // 7
 
 
 def get(data: bytes | memoryview, at: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ order, in a queue of at most `queue_packets`; beyond that publishing is refused.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gossamer.core.effects import Refuse, Unicast
 from gossamer.core.ids import Phase
@@ -56,18 +56,19 @@ class Flow(Rung):
         """How many more packets the queue takes."""
         return self.ladder.settings.queue_packets - len(self._queue)
 
-    def holds(self, now: float, body: bytes, out: Effects) -> bool:
+    def holds(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
         """Take what may not go yet, or has others in front of it."""
-        if not self._queue and self._wait(now) == 0:
+        going = 0 if self._queue else self._may_go(now, len(bodies))
+        if going:
             self._pay(now)
-            return False
-        if self.room() <= 0:
-            out.append(Refuse(body, "send queue"))
-            return True
-        self._queue.append(body)
-        if len(self._queue) == 1:
-            self.ladder.timers.set(_TIMER, now + self._wait(now))
-        return True
+        waiting = bodies[going:] if going else bodies
+        if waiting:
+            room = max(0, self.room())
+            out.extend(Refuse(body, "send queue") for body in waiting[room:])
+            if not self._queue:
+                self.ladder.timers.set(_TIMER, now + self._wait(now))
+            self._queue.extend(waiting[:room])
+        return bodies[:going]
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """Report to the sender how far we have seen it, from time to time."""
@@ -94,12 +95,25 @@ class Flow(Rung):
 
     def _release(self, now: float, out: Effects) -> None:
         while self._queue:
-            wait = self._wait(now)
-            if wait > 0:
-                self.ladder.timers.set(_TIMER, now + wait)
+            going = self._may_go(now, len(self._queue))
+            if not going:
+                self.ladder.timers.set(_TIMER, now + self._wait(now))
                 return
             self._pay(max(self._free_at, now - self._interval))  # a late timer does not slow the sender down
-            self.ladder.publish(now, self._queue.popleft(), out)
+            self.ladder.publish(now, [self._queue.popleft() for _ in range(going)], out)
+
+    def _may_go(self, now: float, wanted: int) -> int:
+        """How many of `wanted` packets may go now."""
+        settings = self.ladder.settings
+        if self._wait(now) > 0:
+            return 0
+        if self._interval:
+            return 1
+        if settings.admission:
+            wanted = min(wanted, settings.admission - len(self.ladder.buffer))
+        if self._window is not None:
+            wanted = min(wanted, self._window.floor + settings.window - self._head())
+        return wanted
 
     def _wait(self, now: float) -> float:
         """How long the next packet has to wait; what depends on others is looked at again after a while."""

@@ -47,9 +47,9 @@ class Trees(Rung):
         self._members: Members = ()
         self._children: dict[tuple[int, int], Members] = {}  # by tree and sender
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
+    def published(self, now: float, run: Run, out: Effects) -> None:
         """The root's part."""
-        self._send([packet], out)
+        self._send(run, out)
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """Forward a first copy; what came as a repair is not spread any further."""

@@ -20,7 +20,18 @@ _DEAD_PATIENCES = 10
 class Window:
     """What a sender knows of its receivers."""
 
-    __slots__ = ("_blame", "_blocked_at", "_heard_at", "_members", "_patience", "_reported", "floor", "lagging", "size")
+    __slots__ = (
+        "_blame",
+        "_blocked_at",
+        "_closed_at",
+        "_heard_at",
+        "_members",
+        "_patience",
+        "_reported",
+        "floor",
+        "lagging",
+        "size",
+    )
 
     def __init__(self, size: int, patience: float) -> None:
         self.size = size
@@ -33,6 +44,7 @@ class Window:
         self._heard_at: dict[int, float] = {}
         self._blame: dict[int, tuple[float, float]] = {}  # how much, and when that was worked out
         self._blocked_at = inf
+        self._closed_at = inf
 
     @staticmethod
     def stride(size: int) -> int:
@@ -44,7 +56,7 @@ class Window:
         if head - self.floor < self.size:
             return False
         if self._blocked_at == inf:
-            self._blocked_at = now
+            self._blocked_at = self._closed_at = now
         self._let_go(now, head)
         self._settle(head)
         return head - self.floor >= self.size
@@ -107,5 +119,6 @@ class Window:
                 self.lagging[member] = None
         for member in self._followed():
             behind = head - self._reported[member] >= self.size
-            if behind and now - self._heard_at[member] > _DEAD_PATIENCES * self._patience:
+            waited = now - max(self._heard_at[member], self._closed_at)  # before, there was nothing to report
+            if behind and waited > _DEAD_PATIENCES * self._patience:
                 self.lagging[member] = None

@@ -15,6 +15,9 @@ from gossamer.trace.buffer import RowBuffer
 
 T = TypeVar("T")
 
+_LAST_TURNS = 4
+"""Turns of the loop in which those who still wait hear that it is over."""
+
 
 class SyncSubscription:
     """A blocking iterator over the events that match; `batches()` gives them in lists."""
@@ -46,14 +49,19 @@ class SyncSubscription:
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """All that is there, again and again; TimeoutError if nothing comes for `timeout` seconds."""
-        while (batch := self._next_batch(timeout)) is not None:
+        if self._position < len(self._items):  # what `get` has left
+            batch, self._items = self._items[self._position :], []
             yield batch
+        while (more := self._next_batch(timeout)) is not None:
+            yield more
 
     def close(self) -> None:
         """Want no more."""
         self._group.call(self._subscription.close)
 
     def _next_batch(self, timeout: float | None) -> list[Item] | None:
+        if self._group.is_over:
+            return self._subscription.rest() or None
         return self._group.run(self._subscription.take(timeout))
 
 
@@ -64,7 +72,7 @@ class SyncGroup:
         self._group = Group(name, settings, trace=trace)
         self._thread = threading.Thread(target=self._live, name=f"gossamer-{name}", daemon=True)
         self._started: queue.Queue[asyncio.AbstractEventLoop | BaseException] = queue.Queue()
-        self._loop: asyncio.AbstractEventLoop
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -78,6 +86,7 @@ class SyncGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        assert self._loop is not None, "entered"
         self._loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
 
@@ -121,8 +130,20 @@ class SyncGroup:
         """This member's number: the sender of what it publishes."""
         return self._group.me
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the group was left."""
+        return self._loop is not None and self._loop.is_closed()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the group's loop, and wait for it."""
+        if self._loop is None or self.is_over:
+            work.close()
+            raise RuntimeError(
+                "not in the group yet: use `with gossamer.join_sync(...) as group`"
+                if self._loop is None
+                else "the group was left: join again"
+            )
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call(self, work: Callable[[], T]) -> T:
@@ -142,6 +163,8 @@ class SyncGroup:
             async with self._group:
                 self._started.put(asyncio.get_running_loop())
                 await self._leave.wait()
+            for _ in range(_LAST_TURNS):
+                await asyncio.sleep(0)
         except BaseException as error:
             self._started.put(error)
 

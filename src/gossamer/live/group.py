@@ -11,7 +11,8 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
-from time import monotonic
+from functools import partial
+from time import monotonic, time_ns
 from types import TracebackType
 from typing import Any, Self
 from zlib import crc32
@@ -65,25 +66,39 @@ class Group:
         self.me = secrets.randbits(63) if identity is None else identity
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
-        self._published_at = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inbox", "_member", "_outbox"):
+            raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def __aenter__(self) -> Self:
         settings = self.settings
+        if "_member" in self.__dict__:  # its numbers are in use
+            raise RuntimeError("this membership is over: join again for a new one")
         transport = self._make_transport(trusted(settings))
         try:
             self._open(transport, envelope_for(settings, Header(crc32(self.name.encode()), self.me)))
             self._member.start()
-            await asyncio.wait_for(self._member.joined.wait(), JOIN_TIMEOUT_S)
-        except TimeoutError:
-            await self._member.stop()
-            raise TimeoutError(
-                f"group {self.name!r} at {settings.address}: no answer from its members within {JOIN_TIMEOUT_S:.0f} s; "
-                "`gossamer doctor` checks the network"
-            ) from None
-        except BaseException:
-            transport.close()
+            async with asyncio.timeout(JOIN_TIMEOUT_S):  # `wait_for` of Python 3.11 may swallow an interrupt
+                await self._member.joined.wait()
+        except BaseException as error:
+            await self._give_up(transport)
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(
+                    f"group {self.name!r} at {settings.address}: no answer from its members within "
+                    f"{JOIN_TIMEOUT_S:.0f} s; `gossamer doctor` checks the network"
+                ) from None
             raise
         return self
+
+    async def _give_up(self, transport: Transport) -> None:
+        """Before we were a member; others may take us for one already."""
+        if "_member" in self.__dict__:
+            self._member.step(LeaveAsked())
+            await self._member.stop()
+        else:
+            transport.close()
 
     def _open(self, transport: Transport, envelope: Envelope) -> None:
         tuning = tuned(self.settings, transport, envelope.overhead_bytes)
@@ -120,24 +135,29 @@ class Group:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         try:
-            await asyncio.wait_for(self.flush(), LEAVE_TIMEOUT_S)
-            if monotonic() - self._published_at < 1.0:
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self.flush()
+            if time_ns() - self._outbox.last_ns < 1e9:
                 await asyncio.sleep(LINGER_S)
         except TimeoutError:
             self._member.stats["left before everything was sent or logged"] += 1
+        self._outbox.close()
         self._member.step(LeaveAsked())
         try:
-            await asyncio.wait_for(self._member.left.wait(), LEAVE_TIMEOUT_S)
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
         await self._member.stop()
         self._inbox.close()
+        for _, future in self._waiters:
+            if not future.done():
+                future.set_exception(RuntimeError("the group was left before it was done"))
 
     # Publishing.
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event; never waits for anybody. Returns the packet that it will travel in; `Full` if nothing fits."""
-        self._published_at = monotonic()
         return self._outbox.publish(subject, payload, attributes or None)
 
     async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
@@ -145,18 +165,18 @@ class Group:
         while True:
             try:
                 return self.publish(subject, payload, **attributes)
-            except Full:
-                await self._until(self._outbox.room)
+            except Full as full:
+                await self._until(partial(self._outbox.room, full.packets))
 
     async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
         """Send many events of one subject, in order, the fast road; waits for room."""
         at = 0
         while True:
-            self._published_at = monotonic()
-            at += self._outbox.take(subject, payloads, at)
+            taken, needed = self._outbox.take(subject, payloads, at)
+            at += taken
             if at >= len(payloads):
                 break
-            await self._until(self._outbox.room)
+            await self._until(partial(self._outbox.room, needed))
         await asyncio.sleep(0)  # let the loop send, and hear
 
     async def flush(self) -> None:

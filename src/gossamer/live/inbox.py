@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from itertools import count as counting
+from weakref import WeakValueDictionary
 
 from gossamer.core.effects import ReportLost
 from gossamer.core.ids import Phase
@@ -16,10 +17,11 @@ from gossamer.core.messages import Horizon, PerSender
 from gossamer.core.packets import Packet, Run
 from gossamer.live.subscription import Losses, Lost, Subscription
 from gossamer.live.watch import Watch
+from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.wire.codec import WireError
 from gossamer.wire.events import Event, count_events, is_fragment, unpack
-from gossamer.wire.fragments import Reassembler
+from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
 
@@ -68,29 +70,34 @@ class Inbox:
         self._ordered = ordered
         self._pause = pause
         self._resume = resume
-        self._paused = False
+        self._paused = self._closed = False
         self._marks: Horizon = {}  # by sender: everything below was delivered
-        self._reassembler = Reassembler(limit_event_bytes=event_bytes_max)
-        self._past = Reassembler(limit_event_bytes=event_bytes_max)
+        limits = {"limit_event_bytes": event_bytes_max, "limit_total_bytes": 4 * max(event_bytes_max, EVENT_BYTES_MAX)}
+        self._reassembler = Reassembler(**limits)
+        self._past = Reassembler(**limits)
         self._table: Subscriptions[int] = Subscriptions()
-        self._subscriptions: dict[int, Subscription] = {}
+        # weakly: one that the application has dropped (a loop that broke) is not to fill up for ever
+        self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._keys = counting()
-        self._everything: list[Subscription] = []  # those that match whatever comes
+        self._everything: dict[int, None] = {}  # those that match whatever comes
         self._selective = False
 
     def subscribe(self, pattern: str, where: str | None, losses: Losses) -> Subscription:
         """A new subscription, from now on."""
+        if self._closed:
+            raise RuntimeError("the group was left: nothing will come any more; join again")
         key = next(self._keys)
         self._table.add(pattern, where, key=key)
-        subscription = Subscription(losses, self._took, lambda _: self._unsubscribe(key))
+        subscription = Subscription(losses, self._took, lambda: self._unsubscribe(key))
         self._subscriptions[key] = subscription
         if pattern == ">" and where is None:
-            self._everything.append(subscription)
-        self._selective = len(self._everything) < len(self._subscriptions)
+            self._everything[key] = None
+        self._selective = len(self._everything) < len(self._table)
         return subscription
 
     def close(self) -> None:
         """Nothing more will come."""
+        self._closed = True
         for subscription in list(self._subscriptions.values()):
             subscription.close()
 
@@ -186,8 +193,9 @@ class Inbox:
 
     def _offer(self, events: list[Event]) -> None:
         waiting = 0
-        for subscription in self._everything:
-            waiting += subscription.offer(events)
+        for key in self._everything:
+            if (subscription := self._subscriptions.get(key)) is not None:
+                waiting += subscription.offer(events)
         if self._selective and events:
             waiting += self._offer_selected(events)
         self.waiting += waiting
@@ -196,16 +204,21 @@ class Inbox:
             self._pause()
 
     def _offer_selected(self, events: list[Event]) -> int:
-        """Most packets carry one subject: then the table is asked once."""
+        """The table is asked once for each subject, and what is chosen keeps its order over all subjects."""
         waiting = 0
         subjects = {event[0] for event in events}
-        for subject in subjects if len(subjects) > 1 else (events[0][0],):
-            some = events if len(subjects) == 1 else [event for event in events if event[0] == subject]
+        wanted: dict[int, dict[str, Filter | None]] = {}
+        for subject in subjects:
             for key, keep in self._table.match(subject):
-                subscription = self._subscriptions[key]
-                if subscription not in self._everything:
-                    kept = some if keep is None else [event for event in some if keep(event.attributes)]
-                    waiting += subscription.offer(kept) if kept else 0
+                wanted.setdefault(key, {})[subject] = keep
+        for key, keeps in wanted.items():
+            subscription = self._subscriptions.get(key)
+            if subscription is None or key in self._everything:
+                continue
+            kept = events if len(keeps) == len(subjects) else [event for event in events if event[0] in keeps]
+            if any(keeps.values()):
+                kept = [e for e in kept if (keep := keeps[e[0]]) is None or keep(e.attributes)]
+            waiting += subscription.offer(kept) if kept else 0
         return waiting
 
     def _offer_again(self, run: Run) -> None:
@@ -238,8 +251,7 @@ class Inbox:
             self._resume()
 
     def _unsubscribe(self, key: int) -> None:
-        subscription = self._subscriptions.pop(key)
+        self._subscriptions.pop(key, None)
         self._table.remove(key)
-        if subscription in self._everything:
-            self._everything.remove(subscription)
-        self._selective = len(self._everything) < len(self._subscriptions)
+        self._everything.pop(key, None)
+        self._selective = len(self._everything) < len(self._table)

@@ -7,6 +7,7 @@ ask for in as few system calls as they allow. One timer is armed for the stack's
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from random import Random
 from time import time
 
@@ -28,7 +29,7 @@ from gossamer.core.effects import (
     Unicast,
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
-from gossamer.core.inputs import Heard, Input, Published, Received, Started, Woke
+from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
 from gossamer.core.messages import Data, Echo, Holdings, Members, Message, PerSender, Probe, Profile, Repair, in_parts
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
@@ -37,6 +38,7 @@ from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.live.watch import Watch
+from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.wire import Header, WireError
@@ -44,6 +46,8 @@ from gossamer.wire import Header, WireError
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not armed anew."""
 _PROFILES_PER_S = 20
+_STRANGERS_MAX = 1000
+"""Of so many who are in no view it is remembered where they are."""
 _RANGES_PER_PART = 500
 """Of a log's holdings in one datagram."""
 
@@ -84,12 +88,13 @@ class Member:
         self._profiles_at = 0.0
         self._contacts = contacts
         self._multicast = multicast
-        self._addresses: dict[int, Address] = {}
+        self._met_at: dict[int, Address] = {}
         self._loop = asyncio.get_running_loop()
         self._epoch = time() - self._loop.time()  # the stack's clock goes on over a restart, and does not jump
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._reading = False
+        self._stopped = False
         self._own_address = transport.address
         host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
@@ -111,6 +116,7 @@ class Member:
 
     async def stop(self) -> None:
         """Close everything."""
+        self._stopped = True
         self.pause()
         if self._timer is not None:
             self._timer.cancel()
@@ -122,24 +128,21 @@ class Member:
         """Stop reading: what comes waits in the kernel, and what does not fit there is repaired later."""
         if self._reading:
             self._reading = False
+            self.step(Paused())
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.remove_reader(sock)
 
     def resume(self) -> None:
         """Read again."""
-        if not self._reading:
+        if not self._reading and not self._stopped:
             self._reading = True
+            self.step(Resumed())
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
 
     def publish(self, bodies: list[bytes]) -> None:
         """Some packets' worth of events, sent together."""
-        now = self.now()
-        effects: list[Effect] = []
-        for body in bodies:
-            effects += self.stack.step(now, Published(body))
-        self._carry_out(effects)
-        self._arm()
+        self.step(Published(*bodies))
 
     def step(self, happened: Input) -> None:
         """One input, its effects, and the next deadline."""
@@ -189,7 +192,8 @@ class Member:
     def _heard(self, now: float, source: int, message: Message, address: Address) -> None:
         if isinstance(message, Probe):
             return self._answer(now, message, address)
-        self._addresses[source] = address
+        if source not in self.stack.peers.addresses:
+            self._met(source, address)
         if isinstance(message, Repair):
             if self.disk is not None and self.disk.failure:
                 self.stats["refused: the log has failed"] += 1
@@ -235,8 +239,8 @@ class Member:
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
         match effect:
-            case Announce(packet):
-                self._watch.published(packet)
+            case Announce(run):
+                self._watch.published(run)
             case ReportLost():
                 self._inbox.given_up(effect)
             case BecomeMember(horizon):
@@ -278,25 +282,29 @@ class Member:
         if self._multicast:
             self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
             return
-        known = (self._addresses.get(m) or self._address_in_view(m) for m in self.stack.peers.all() if m != self.me)
+        known = (self._address_of(m) for m in self.stack.peers.all() if m != self.me)
         for address in dict.fromkeys([*filter(None, known), *self._contacts]):
             if address != self._own_address:
                 self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
     def _send_to(self, member: int, datagrams: list[bytes]) -> None:
-        address = self._addresses.get(member) or self._address_in_view(member)
+        address = self._address_of(member)
         if address is None:
             self.stats["no address"] += len(datagrams)
         else:
             self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
-    def _address_in_view(self, member: int) -> Address | None:
-        text = self.stack.peers.addresses.get(member, "")
-        host, _, port = text.rpartition(":")
-        if not host or not port.isdigit():
-            return None
-        self._addresses[member] = (host, int(port))
-        return self._addresses[member]
+    def _address_of(self, member: int) -> Address | None:
+        """As the view says. Where a datagram came from proves nothing: what is authentic may be replayed by others."""
+        text = self.stack.peers.addresses.get(member)
+        return self._met_at.get(member) if text is None else _parsed(text)
+
+    def _met(self, member: int, address: Address) -> None:
+        """Somebody who is in no view, or no longer: the latest of them can be answered."""
+        self._met_at.pop(member, None)
+        self._met_at[member] = address
+        if len(self._met_at) > _STRANGERS_MAX:
+            del self._met_at[next(iter(self._met_at))]
 
     # Time.
 
@@ -318,6 +326,12 @@ class Member:
                 self.progress()
         else:
             self._arm()
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(text: str) -> Address | None:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if host and port.isdigit() and 0 < int(port) <= PORT_MAX else None
 
 
 def _only_serves(effect: Effect) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from gossamer.core.ids import PacketId
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
-from gossamer.wire.events import Packer
+from gossamer.wire.events import Packer, count_events, pack_equal
 from gossamer.wire.fragments import fragments
 
 SUBJECTS_REMEMBERED = 10_000
@@ -21,6 +21,9 @@ BURST_BYTES = 60_000
 
 class Full(Exception):
     """Too much is published and not yet sent: try again later, or `await publish_wait(...)`."""
+
+    packets = 1
+    """So many packets have to fit before it is worth trying again."""
 
 
 class Outbox:
@@ -37,7 +40,9 @@ class Outbox:
         self._bodies: list[bytes] = []
         self._large = 0
         self._scheduled = False
-        self._first_ns = 0
+        self.last_ns = 0
+        """When the packet that is being filled was begun; of the last one, if none is."""
+        self._closed = False
         self._loop = asyncio.get_running_loop()
         self._subjects: set[str] = set()
         self._id = PacketId(member.me, member.stack.streams[member.me].next)
@@ -52,24 +57,50 @@ class Outbox:
             return self._add_to_next(subject, payload, attributes)
         return self._id
 
-    def take(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
-        """Take as many of `payloads[at:]` as there is room for now; how many."""
+    def take(self, subject: str, payloads: Sequence[bytes], at: int) -> tuple[int, int]:
+        """Take as many of `payloads[at:]` as there is room for now; how many, and the packets that the next needs."""
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
             self._schedule()
         taken = self._packer.add_many(subject, payloads, at)
+        taken += self._take_full(subject, payloads, at + taken)
         while at + taken < len(payloads) and self._turn_over(1):
             more = self._packer.add_many(subject, payloads, at + taken)
             if not more:
-                self._add_large(subject, payloads[at + taken], None)
+                try:
+                    self._add_large(subject, payloads[at + taken], None)
+                except Full as full:
+                    return taken, full.packets
                 more = 1
             taken += more
-        return taken
+        return taken, 1
 
-    def room(self) -> bool:
-        """Whether another packet may be begun."""
-        return self._member.stack.room() > len(self._bodies)
+    def _take_full(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
+        """Whole packets of events that are alike, without packing them one by one."""
+        if at >= len(payloads) or not self._turn_over(1):
+            return 0
+        bodies = pack_equal(subject, payloads, at, self._body_bytes, time_ns())
+        bodies = bodies[: max(0, self._member.stack.room() - len(self._bodies))]
+        if not bodies:
+            return 0
+        each = count_events(bodies[0])
+        self.published += each * len(bodies)
+        self._number(len(bodies))
+        for body in bodies:
+            self._bodies.append(body)
+            if len(self._bodies) >= self._burst:
+                self._pass_on()
+        return each * len(bodies)
+
+    def room(self, packets: int = 1) -> bool:
+        """Whether so many more packets may be begun."""
+        return self._member.stack.room() >= len(self._bodies) + packets
+
+    def close(self) -> None:
+        """Nothing can be published any more: to say so costs nothing before."""
+        self._closed = True
+        self._subjects.clear()
 
     def send(self) -> None:
         """Send all that is there, as far as there is room; the rest when there is."""
@@ -87,10 +118,12 @@ class Outbox:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self._first_ns = time_ns()
+        self.last_ns = time_ns()
         self._loop.call_soon(self.send)
 
     def _check(self, subject: str) -> None:
+        if self._closed:
+            raise RuntimeError("the group was left: nothing can be published any more; join again")
         check_subject(subject)
         if len(self._subjects) >= SUBJECTS_REMEMBERED:
             self._subjects.clear()
@@ -119,8 +152,10 @@ class Outbox:
             time_ns=time_ns(),
             limit_event_bytes=self._event_bytes_max,
         )
-        if self._member.stack.room() < len(bodies) + len(self._bodies):
-            raise Full(f"no room for the {len(bodies)} packets of this event now: try again later")
+        if not self.room(len(bodies)):
+            full = Full(f"no room for the {len(bodies)} packets of this event now: try again later")
+            full.packets = len(bodies)
+            raise full
         self._large += 1
         self._bodies += bodies
         self._number(len(bodies))
@@ -138,12 +173,12 @@ class Outbox:
         self._close_packet()
         if len(self._bodies) >= self._burst:
             self._pass_on()
-        self._first_ns = time_ns()
+        self.last_ns = time_ns()
         return True
 
     def _close_packet(self) -> None:
         self.published += self._packer.count
-        self._bodies.append(self._packer.body(self._first_ns))
+        self._bodies.append(self._packer.body(self.last_ns))
         self._number(1)
 
     def _number(self, packets: int) -> None:

@@ -5,6 +5,7 @@ Every item waits in one list that grows at the end; the application takes it who
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal, NamedTuple, Self
 
@@ -30,7 +31,7 @@ Start = Literal["last", "beginning"] | Horizon | datetime
 class Subscription:
     """An asynchronous iterator over the events that match; `batches()` gives them in lists, the fast road."""
 
-    def __init__(self, losses: Losses, taken: Callable[[int], None], close: "Callable[[Subscription], None]") -> None:
+    def __init__(self, losses: Losses, taken: Callable[[int], None], close: Callable[[], None]) -> None:
         if losses not in ("report", "skip"):
             raise SettingError(f"losses = {losses!r}: must be 'report' or 'skip'")
         self.rewound: Horizon = {}
@@ -43,6 +44,7 @@ class Subscription:
         self._early: list[Item] | None = None  # what comes while nobody knows yet what was before
         self._ready = asyncio.Event()
         self._closed = False
+        self._loop = asyncio.get_running_loop()
 
     def offer(self, events: list[Event]) -> int:
         """Take these; how many there are."""
@@ -86,8 +88,19 @@ class Subscription:
         """Want no more; the iteration ends behind what is there."""
         if not self._closed:
             self._closed = True
-            self._close(self)
+            self._close()
+            self._items += self._early or ()
+            self._early = None
+            self._taken(len(self._items))  # it is the application's now
             self._ready.set()
+
+    def __del__(self) -> None:
+        """The application has dropped it, perhaps in another thread: as if it were closed."""
+        if getattr(self, "_closed", True):
+            return
+        with suppress(RuntimeError):  # the loop has ended, and all with it
+            self._loop.call_soon_threadsafe(self._close)
+            self._loop.call_soon_threadsafe(self._taken, len(self._items) + len(self._early or ()))
 
     def __aiter__(self) -> Self:
         return self
@@ -110,9 +123,14 @@ class Subscription:
         """All that is there; waits for something, TimeoutError after `timeout` seconds. None at the end."""
         try:
             while self._position >= len(self._items):
-                await (self._fetch() if timeout is None else asyncio.wait_for(self._fetch(), timeout))
+                async with asyncio.timeout(timeout):
+                    await self._fetch()
         except StopAsyncIteration:
             return None
+        return self.rest()
+
+    def rest(self) -> list[Item]:
+        """All that is there, and nothing if nothing is."""
         batch = self._items[self._position :] if self._position else self._items
         self._forget()
         return batch
@@ -128,7 +146,8 @@ class Subscription:
         count = len(self._items)
         self._items = []
         self._position = 0
-        self._taken(count)
+        if not self._closed:
+            self._taken(count)
 
 
 def parse_start(start: Start) -> tuple[int, Horizon] | None:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.transport import Address, Transport
+from gossamer.presets import preset
 from gossamer.settings import Settings
-from gossamer.stack import preset
+from gossamer.wire import fragments
 
 BUFFER_BYTES = 64 << 20
 """What a member keeps for others."""
@@ -35,6 +36,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int) -> Tuni
     datagram = min(transport.datagram_bytes_max, fitting)
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
     trees = settings.first_pass == "trees" or (settings.first_pass == "auto" and bool(settings.contacts))
+    longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
     live: dict[str, Any] = {
         "ordering": settings.order,
         "dissemination": "trees" if trees else "multicast",
@@ -46,8 +48,8 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int) -> Tuni
         "buffer_packets": max(_WINDOW_MIN, BUFFER_BYTES // datagram),
         "window": window,
         "request_packets": window,
-        "queue_packets": 2 + max(settings.send_bytes, settings.event_bytes_max) // (datagram - overhead_bytes),
-        "send_buffer": 2 + max(UNLOGGED_BYTES, settings.event_bytes_max) // datagram,
+        "queue_packets": 2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
+        "send_buffer": 2 + max(UNLOGGED_BYTES, longest) // datagram,
         "suspect_after": 5.0,
     }
     protocol = preset(settings.protocol, {**_meant_for(settings.protocol, live), **settings.tuning})

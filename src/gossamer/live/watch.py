@@ -5,7 +5,7 @@ from time import time_ns
 from gossamer.core.effects import Note, ReportLost
 from gossamer.core.ids import EVERYONE, Phase
 from gossamer.core.messages import Data, Message, Repair
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Run
 from gossamer.trace.buffer import RowBuffer
 
 
@@ -17,9 +17,11 @@ class Watch:
         self.tracing = trace is not None
         self._trace = trace
 
-    def published(self, packet: Packet) -> None:
-        """A packet of ours exists."""
-        self._row("publish", packet.sender, packet.seqno, size=len(packet.body))
+    def published(self, run: Run) -> None:
+        """Packets of ours exist."""
+        if self._trace is not None:
+            for packet in run:
+                self._row("publish", packet.sender, packet.seqno, size=len(packet.body))
 
     def delivered(self, run: Run, phase: Phase) -> None:
         """Packets went to the application."""

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 from gossamer.pipeline.errors import plain_errors
@@ -34,6 +35,7 @@ SMALL_BYTES = 32 << 20
 """A file below this is small."""
 MERGE_FILES = 8
 """Small files of one date and subject that are worth a merge."""
+POLL_S = 0.2
 PACKETS_PER_BATCH = 200_000
 """What one batch takes from the log, so that a crash costs little to do again."""
 
@@ -78,7 +80,9 @@ def archive(
         trigger = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
         query = writer.trigger(**trigger).start()
         try:
-            query.awaitTermination()
+            while query.isActive:  # an interrupt finds us asleep here, not in the middle of a word with Java
+                sleep(POLL_S)
+            query.awaitTermination()  # raises what ended it
         finally:
             query.stop()
         archiving.merge(at_least=2)

@@ -5,6 +5,7 @@ A store is opened for each piece of work and closed behind it: readers are pickl
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from gossamer.pubsub.subjects import compile_pattern
 from gossamer.store import Damaged, Entry, LogStore, StoreError, open_store
 from gossamer.wire import WireError
 from gossamer.wire.events import is_fragment
+
+_logger = logging.getLogger(__name__)
 
 TASKS, TASK_BYTES_MIN, TASK_BYTES_MAX = 8, 1 << 20, 32 << 20
 """Into how many tasks a read is split, if each has that many bytes to read: small senders share one."""
@@ -99,9 +102,10 @@ class Log:
             self.lose(f"{part.packets - reading.packets} packets of sender {part.sender} went while they were read")
 
     def lose(self, what: str) -> None:
-        """A loss: fail, or go on, as the options say."""
+        """A loss: fail, or go on and leave a line in Spark's log, as the options say."""
         if self.options.fail_on_data_loss:
             raise PipelineError(f"{what} (failOnDataLoss=false skips what is gone)")
+        _logger.warning("skipped: %s", what)
 
     def _entry(self, sender: int, seqno: int) -> Entry | None:
         try:

@@ -88,6 +88,7 @@ class Reading:
         self._whole = Reassembler()
         self._builder = ColumnBuilder()
         self._seqnos: list[int] = []
+        self._looked_back = False
         self._head = b""  # of the datagrams, up to the number
         self.packets = 0
         """Seen so far, damaged ones included."""
@@ -148,7 +149,8 @@ class Reading:
 
     def _add_fragment(self, seqno: int, body: bytes) -> None:
         index, _ = fragment_place(body)
-        if index and seqno - index < self._part.first <= seqno and not self._whole.held_bytes:
+        if seqno - index < self._part.first and not self._looked_back:
+            self._looked_back = True  # only the first event of a part can have begun before it
             self._look_back(seqno - index, self._part.first - 1)
         event = self._whole.add(Packet(self._part.sender, seqno, body))
         if event is not None:

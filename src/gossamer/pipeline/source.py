@@ -124,6 +124,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._target: Positions | None = None
         self._committed: Positions | None = None
+        self._new: Positions = {}  # where senders began that appeared after the query: the log may be collected since
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Where a new query begins; from here on its durable consumer holds back collection."""
@@ -153,7 +154,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commit(begun)  # a batch only begins where the one before was finished; Spark does not commit the last one
         with open_log(self._options) as log:
             extent = log.extent()
-            first = {sender: _begin(log, extent, begun, sender) for sender in {*begun, *extent.senders()}}
+            first = {sender: self._begin(log, extent, begun, sender) for sender in {*begun, *extent.senders()}}
             end = {sender: extent.reach(sender, at, log.is_old) for sender, at in first.items()}
             for sender in begun:
                 _check_end(log, extent, sender, begun[sender])
@@ -172,7 +173,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             extent = log.extent()
             ranges = {}
             for sender, behind in from_offset(end).items():
-                first = _begin(log, extent, begun, sender)
+                first = self._begin(log, extent, begun, sender)
                 _check_loss(log, extent, sender, first, behind)
                 ranges[sender] = first, behind
             return [LogPartition(parts) for parts in log.tasks(extent, ranges)]
@@ -184,6 +185,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Spark has done with everything before `end`: the log need not keep it for this query."""
         self._commit(from_offset(end))
+
+    def _begin(self, log: Log, extent: Extent, begun: Positions, sender: int) -> int:
+        """Where a batch begins: at the end of the one before; for a new sender where the log begins."""
+        if sender in begun:
+            return begun[sender]
+        return self._new.setdefault(sender, extent.begin(sender, log.is_old))
 
     def _commit(self, positions: Positions) -> None:
         if self._options.consumer is None or positions == self._committed:
@@ -199,11 +206,6 @@ def _place(where: str | Positions, extent: Extent, sender: int, earliest: int, d
     names = {"earliest": EARLIEST, "latest": LATEST}
     at = names[where] if isinstance(where, str) else where.get(sender, default)
     return earliest if at == EARLIEST else extent.behind_last(sender) if at == LATEST else at
-
-
-def _begin(log: Log, extent: Extent, begun: Positions, sender: int) -> int:
-    """Where a batch begins: at the end of the one before; for a new sender where the log begins."""
-    return begun[sender] if sender in begun else extent.begin(sender, log.is_old)
 
 
 def _check_loss(log: Log, extent: Extent, sender: int, first: int, behind: int) -> None:

@@ -53,11 +53,11 @@ class Acknowledged(Rung):
         """Packets kept until everybody has acknowledged them."""
         return len(self._kept)
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
-        """Keep it until everyone has acknowledged it."""
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """Keep them until everyone has acknowledged them."""
         waiting = {member: None for member in self.ladder.peers.all() if member != self.ladder.me}
-        if waiting:
-            self._kept[packet.seqno] = _Unacknowledged(packet, waiting)
+        for packet in run if waiting else ():
+            self._kept[packet.seqno] = _Unacknowledged(packet, dict(waiting))
             self._schedule(now, packet.seqno)
 
     def view_changed(self, now: float, joined: tuple[int, ...], left: tuple[int, ...], out: Effects) -> None:

@@ -14,7 +14,7 @@ from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Gossip, Heartbeat, Heartbeats, Horizon
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Run
 from gossamer.core.signature import signature
 
 _IDLE = "hashed_heartbeat.idle"
@@ -40,7 +40,7 @@ class HashedHeartbeat(Rung):
         """The end of a period without a packet of ours."""
         return {_IDLE: self._fall_idle}
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
+    def published(self, now: float, run: Run, out: Effects) -> None:
         """Active again."""
         self._active(self.ladder.me, now)
         self.ladder.timers.set(_IDLE, now + self.ladder.settings.gossip_period)

@@ -16,7 +16,7 @@ from gossamer.core.ids import Phase
 from gossamer.core.inputs import Committed, DamageFound, Stretch
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Ack, Gossip, Holdings, Horizon, Never, PerSender, Request, put, remove
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Run
 from gossamer.core.ranges import RangeSet
 from gossamer.core.streams import Stream
 from gossamer.repair.retention import Retention
@@ -80,9 +80,9 @@ class Logger(Rung):
         rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
         self.ladder.timers.set(_SWEEP, now + rounds * self.ladder.settings.gossip_period)
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
+    def published(self, now: float, run: Run, out: Effects) -> None:
         """Its own packets are logged too."""
-        self._persist(now, [packet], out)
+        self._persist(now, run, out)
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """Log, then acknowledge to the sender."""

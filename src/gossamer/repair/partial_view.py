@@ -12,6 +12,8 @@ from gossamer.core.peers import Peers
 class PartialView:
     """Whom a member gossips to: everybody, or a subset that follows the changes of the membership."""
 
+    __slots__ = ("_chosen", "_known", "_ladder", "_measures", "_size")
+
     def __init__(self, ladder: Ladder) -> None:
         self._ladder = ladder
         self._size = ladder.settings.view_size

@@ -11,7 +11,7 @@ from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Ack, Gossip, Never, Repair, Request
-from gossamer.core.packets import Packet
+from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 
 _RETRY = "send_buffer.retry"
@@ -51,11 +51,11 @@ class SendBuffer(Rung):
         """Numbers below this were given to packets of an earlier life, or to none."""
         self._first_of_this_life = self.ladder.streams[self.ladder.me].next
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
+    def published(self, now: float, run: Run, out: Effects) -> None:
         """Keep it until a logger has it, if there is one."""
         if not self.ladder.peers.loggers:
             return
-        self._kept[packet.seqno] = packet
+        self._kept.update((packet.seqno, packet) for packet in run)
         if self.ladder.timers.get(_RETRY) == inf:
             self.ladder.timers.set(_RETRY, now + self.ladder.settings.retry_period)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from gossamer.core.effects import Multicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Heartbeat
-from gossamer.core.packets import Packet
+from gossamer.core.packets import Run
 
 _BEAT = "variable_heartbeat.beat"
 
@@ -25,7 +25,7 @@ class VariableHeartbeat(Rung):
         """The next heartbeat."""
         return {_BEAT: self._beat}
 
-    def published(self, now: float, packet: Packet, out: Effects) -> None:
+    def published(self, now: float, run: Run, out: Effects) -> None:
         """A packet is as good as a heartbeat."""
         self._pause = self.ladder.settings.heartbeat_min
         self.ladder.timers.set(_BEAT, now + self._pause)

@@ -14,10 +14,10 @@ from typing import Any, Self, get_type_hints
 
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.core.settings import SettingError, as_type, check_value, setting
+from gossamer.presets import PRESETS, preset
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address
 from gossamer.settings.outside import given_outside
 from gossamer.settings.planned import plan
-from gossamer.stack import PRESETS, preset
 from gossamer.wire.keys import KEYS_MAX, KeyRing, parse_key
 
 NAME_CHARACTERS_MAX = 100

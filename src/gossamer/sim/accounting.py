@@ -1,12 +1,20 @@
 """Traffic per link, counted once per transmission instead of once per crossing, and summed up at the end.
 
 A multicast adds one to the count of its tree and takes off the ranges that it did not reach; only when
-somebody asks is that spread over the links.
+somebody asks is that spread over the links. A unicast in a network that is a tree goes up a part of one member's way
+to the root and down a part of another's; it is noted which, and the notes are counted now and then, all at once.
 """
 
+from array import array
 from collections import defaultdict
+from collections.abc import Sequence
 
-from gossamer.sim.routing import Tree
+import numpy as np
+
+from gossamer.sim.routing import DEPTH_MAX, Tree, Way
+
+_NOTES_MAX = 1 << 16
+_STRIDE = DEPTH_MAX + 1
 
 
 class _TreeTraffic:
@@ -23,10 +31,12 @@ class _TreeTraffic:
 class Accounting:
     """Packets and bytes per directed link."""
 
-    def __init__(self, directed_links: int) -> None:
+    def __init__(self, directed_links: int, ways: Sequence[Way] = ()) -> None:
         self._packets = [0] * directed_links
         self._bytes = [0] * directed_links
         self._trees: dict[Tree, _TreeTraffic] = {}
+        self._ways = ways
+        self._ascents, self._descents, self._sizes = array("q"), array("q"), array("q")
 
     def multicast(self, tree: Tree, size: int) -> None:
         """A packet goes over the whole tree ..."""
@@ -55,8 +65,31 @@ class Accounting:
             packets[link] += 1
             sizes[link] += size
 
+    def by_ways(self, source: int, target: int, shared: int, size: int) -> None:
+        """A packet goes up from `source` and down to `target`, but for the links that their ways share."""
+        self._ascents.append(source * _STRIDE + shared)
+        self._descents.append(target * _STRIDE + shared)
+        self._sizes.append(size)
+        if len(self._sizes) >= _NOTES_MAX:
+            self._count_notes()
+
+    def _count_notes(self) -> None:
+        sizes = np.array(self._sizes)
+        for notes, ascends in ((self._ascents, True), (self._descents, False)):
+            keys = np.array(notes)
+            packets = np.bincount(keys)
+            total = np.bincount(keys, weights=sizes)
+            for key in np.flatnonzero(packets).tolist():
+                way, shared = self._ways[key // _STRIDE], key % _STRIDE
+                for link in way.up[: len(way.up) - shared] if ascends else way.down[shared:]:
+                    self._packets[link] += int(packets[key])
+                    self._bytes[link] += int(total[key])
+            del notes[:]
+        del self._sizes[:]
+
     def settle(self) -> None:
-        """Spread what the trees counted over their links."""
+        """Spread what was counted over the links."""
+        self._count_notes()
         for tree, traffic in self._trees.items():
             packets = [traffic.packets] * len(tree.links)
             sizes = [traffic.bytes] * len(tree.links)

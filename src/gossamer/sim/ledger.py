@@ -17,6 +17,7 @@ from gossamer.core.packets import Packet
 _NOT_OWED, _OWED, _DELIVERED, _EXCUSED, _LOST = range(5)
 
 _LOG_MAX = 1 << 16
+_MANY = 40
 
 
 class _Record:
@@ -65,11 +66,11 @@ class Ledger:
         if record is None:
             self.bogus += len(members)
             return
-        states, owed, delivered = record.states, _OWED, _DELIVERED
-        unusual = [states[member] for member in members if states[member] != owed]
-        for member in members:
-            states[member] = delivered
-        again = unusual.count(delivered)
+        log = self._log
+        log.append(packet.sender)
+        log.append(packet.seqno)
+        unusual = (_enter_many if len(members) >= _MANY else _enter_few)(members, record.states, log)
+        again = unusual.count(_DELIVERED)
         unowed = len(unusual) - again  # not owed it any more, or not yet: got it all the same
         usual = len(members) - len(unusual)
         self.duplicate += again
@@ -78,10 +79,6 @@ class Ledger:
         self._latencies.append(now - record.sent_at)
         self._repeats.append(usual + unowed)
         self._settle(now, record, usual)
-        log = self._log
-        log.append(packet.sender)
-        log.append(packet.seqno)
-        log.extend(members)
         if len(log) > _LOG_MAX:
             self._hash_log()
 
@@ -166,6 +163,26 @@ class Ledger:
         digest = self._digest.copy()
         digest.update(self._latencies.tobytes())
         return digest
+
+
+def _enter_few(members: list[int], states: bytearray, log: "array[int]") -> list[int]:
+    """Mark and log deliveries; the states, other than owed, in which they found the packet."""
+    unusual = [states[member] for member in members if states[member] != _OWED]
+    for member in members:
+        states[member] = _DELIVERED
+    log.extend(members)
+    return unusual
+
+
+def _enter_many(members: list[int], states: bytearray, log: "array[int]") -> list[int]:
+    """The same, several times faster where there are many."""
+    indices = np.array(members, dtype=np.int64)
+    table = np.frombuffer(states, dtype=np.uint8)
+    before = table[indices]
+    table[indices] = _DELIVERED
+    log.frombytes(indices.tobytes())
+    unusual: list[int] = before[before != _OWED].tolist()
+    return unusual
 
 
 def _statistics(values: np.ndarray[Any, np.dtype[np.float64]], names: tuple[str, ...]) -> dict[str, float]:

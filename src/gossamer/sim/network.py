@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gossamer.sim.accounting import Accounting
 from gossamer.sim.loss import Burst, LossSampler
-from gossamer.sim.routing import Router, Tree
+from gossamer.sim.routing import Router, Tree, shared
 from gossamer.sim.scenario import Scenario
 from gossamer.sim.topology import Topology
 
@@ -40,7 +40,7 @@ class Network:
 
     def __init__(self, topology: Topology, scenario: Scenario, rng: Random) -> None:
         self.router = Router(topology)
-        self.accounting = Accounting(2 * len(topology.links))
+        self.accounting = Accounting(2 * len(topology.links), self.router.ways or ())
         self.queue_drops = 0
         self.dropped: Drop | None = None
         self._rng = rng
@@ -113,13 +113,18 @@ class Network:
 
     def unicast(self, now: float, source: int, target: int, size: int, arrive: Arrive) -> None:
         """Send to one member."""
-        path = self.router.path(source, target)
-        if path is None:
-            self._drop(target, "cut")
-            return
-        at = self._travel(now, path, size) if self._limited else self._travel_unlimited(now, path, size)
+        if self.router.ways is not None and not self._limited and not self.router.down:
+            at = self._climb(now, source, target, size)
+        else:
+            path = self.router.path(source, target)
+            if path is None:
+                self._drop(target, "cut")
+                return
+            at = self._travel(now, path, size) if self._limited else self._travel_unlimited(now, path, size)
         if at is None:
             self._drop(target, "link")
+        elif self._sides is None and self._impair.none:
+            arrive(at, [target])
         else:
             self._arrive(at, source, [target], arrive)
 
@@ -140,6 +145,20 @@ class Network:
         lose.until -= len(path)
         self.accounting.path(path, size)
         return sum(map(latency.__getitem__, path), at)
+
+    def _climb(self, at: float, source: int, target: int, size: int) -> float | None:
+        """The same in a tree, where a path need not even be written out."""
+        up, down = self.router.ways[source], self.router.ways[target]  # type: ignore[index]
+        common = shared(up, down)
+        crossings = len(up.up) + len(down.down) - 2 * common
+        lose = self._links_lose
+        if lose.until < crossings:
+            return self._travel(at, self.router.path(source, target) or [], size)
+        lose.until -= crossings
+        self.accounting.by_ways(source, target, common, size)
+        if common:
+            return sum(down.down_latencies[common:], sum(up.up_latencies[:-common], at))
+        return sum(down.down_latencies, sum(up.up_latencies, at))
 
     def _spread(self, now: float, source: int, tree: Tree, size: int) -> list[float]:
         """When each position of the tree is reached; `_NEVER` where a loss or a full queue is above it."""
@@ -322,9 +341,12 @@ class Impairments:
         self._duplicate, self._reorder = loss.duplicate, loss.reorder
         self._losing: dict[int, int] = {}
         self._rare = self._bursts is not None or self._duplicate > 0 or self._reorder > 0
+        self.none = not self._rare and not loss.member
+        """Whether everything passes as it came."""
 
     def lose_next(self, member: int, packets: int) -> None:
         """The next `packets` for `member` are discarded."""
+        self.none = False
         self._losing[member] = self._losing.get(member, 0) + packets
 
     def apply(self, at: float, members: list[int], dropped: Drop | None) -> list[tuple[float, list[int]]]:

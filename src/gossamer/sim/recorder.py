@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gossamer.core.effects import MarkStable, Note, ReportLost
 from gossamer.core.ids import EVERYONE, FIRST_PASS, Phase
+from gossamer.core.inputs import Heard, Received
 from gossamer.core.messages import Data, Message, Repair
 from gossamer.core.packets import Packet
 
@@ -46,18 +47,23 @@ class Recorder:
         if isinstance(message, Repair):
             self.repairs[member] = self.repairs.get(member, 0) + 1
         elif not isinstance(message, Data):
-            counts = self.overhead.setdefault(message.kind, [0, 0])
+            counts = self.overhead.get(message.kind)
+            if counts is None:
+                counts = self.overhead[message.kind] = [0, 0]
             counts[0] += 1
             counts[1] += size
         if self._sink is not None:
             sender, seqno, phase = _carried(message)
             self._sink.row(_ns(now), member, message.kind, sender, seqno, to, size, phase)
 
-    def received(self, now: float, members: Sequence[int], source: int, message: Message) -> None:
+    def received(self, now: float, members: Sequence[int], happened: Received | Heard) -> None:
         """A message reached `members`."""
         if self._sink is not None:
-            sender, seqno, phase = _carried(message)
-            self._sink.many(_ns(now), members, "receive", sender, seqno, source, 0, phase or message.kind)
+            if isinstance(happened, Received):
+                sender, seqno, phase = happened.sender, happened.first, str(happened.phase)
+            else:
+                sender, seqno, phase = -1, -1, happened.message.kind
+            self._sink.many(_ns(now), members, "receive", sender, seqno, happened.source, 0, phase)
 
     def published(self, now: float, packet: Packet) -> None:
         """A packet exists."""

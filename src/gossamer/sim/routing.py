@@ -4,7 +4,7 @@ A multicast crosses each link of the shortest-path tree once. The tree is kept i
 everything below a link is one contiguous range: a loss on a link is a loss of that range.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gossamer.sim.topology import Topology, routes
 
@@ -55,12 +55,25 @@ class Tree:
         return [member for position, member in self.receivers if first <= position < end]
 
 
-class Way(NamedTuple):
+@dataclass(slots=True)
+class Way:
     """Of one member in a network that is itself a tree, hung up at node 0: how it hangs together with the root."""
 
-    nodes: list[int]  # from the root to the member
+    nodes: list[int]  # from below the root to the member
     up: list[int]  # links from the member to the root
     down: list[int]  # links from the root to the member
+    up_latencies: list[float]
+    down_latencies: list[float]
+
+
+def shared(one: Way, other: Way) -> int:
+    """How many links two ways share: in a tree one goes up to where they meet, and down again."""
+    common = 0
+    for mine, its in zip(one.nodes, other.nodes, strict=False):
+        if mine != its:
+            break
+        common += 1
+    return common
 
 
 DEPTH_MAX = 64
@@ -78,7 +91,8 @@ class Router:
         self._trees: dict[tuple[int, int], Tree] = {}
         self._paths: dict[tuple[int, int], list[int] | None] = {}
         self._keeps_paths = len(topology.members) ** 2 <= PATHS_KEPT_MAX
-        self._ways = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
+        self.ways = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
+        """Of each member, where the network is a tree."""
 
     def set_down(self, down: frozenset[int]) -> None:
         """These links (by index) do not work now; routing adapts at once."""
@@ -127,22 +141,19 @@ class Router:
                 nodes.append(parent[nodes[-1]])
             if nodes[-1] != 0:
                 return None  # too deep, or as many links as a tree has, but not connected
-            up = [self.directed(link[n], parent[n]) for n in nodes[:-1]]
-            down = [self.directed(link[n], n) for n in nodes[:-1]]
-            ways.append(Way(nodes[::-1], up, down[::-1]))
+            del nodes[-1]
+            up = [self.directed(link[n], parent[n]) for n in nodes]
+            down = [self.directed(link[n], n) for n in nodes]
+            latencies = [self.topology.links[link[n]].latency for n in nodes]
+            ways.append(Way(nodes[::-1], up, down[::-1], latencies, latencies[::-1]))
         return ways
 
     def _find_path(self, source: int, target: int) -> list[int] | None:
-        if self._ways is None:
+        if self.ways is None:
             return self._build_path(self.topology.members[source], self.topology.members[target])
-        above, ascent, _ = self._ways[source]
-        below, _, descent = self._ways[target]
-        common = 1  # in a tree there is only one way: up to where the two meet, and down again
-        for one, other in zip(above[1:], below[1:], strict=False):
-            if one != other:
-                break
-            common += 1
-        path = ascent[: len(above) - common] + descent[common - 1 :]
+        one, other = self.ways[source], self.ways[target]
+        common = shared(one, other)
+        path = one.up[: len(one.up) - common] + other.down[common:]
         return None if self.down and any(link // 2 in self.down for link in path) else path
 
     def _build_path(self, end: int, node: int) -> list[int] | None:

@@ -1,24 +1,32 @@
 """One simulation from beginning to end: build the world, run it, sum it up."""
 
+import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from time import perf_counter
 from typing import Any
 
 from gossamer.core.ladder import Automaton
+from gossamer.core.lanes import Lanes
 from gossamer.core.settings import SettingError
+from gossamer.presets import bounds, describe, promises
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
 from gossamer.sim.recorder import Recorder, Sink
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
 from gossamer.sim.world import MakeStack, World
-from gossamer.stack import Stack, bounds, describe, promises
+from gossamer.stack import Stack
 
 GRACE_S = 0.5
 """How long a run goes on after everything is settled, so that what must not happen has time to happen."""
+
+GC_THRESHOLD = 500_000
+"""Python looks for cyclic garbage after so many new objects. A run makes hardly any, and has millions of objects that
+live on: with the usual threshold, 700, a fifth of the time goes into looking at them again and again."""
 
 Progress = Callable[[float], None]
 """Called now and then with the virtual time."""
@@ -78,20 +86,33 @@ def simulate(
     count = len(topology.members)
     check_members(scenario, count)
     recorder = Recorder(sink)
-    world = World(scenario, topology, make_stack or stack_maker(scenario, count, sink is not None), recorder)
+    lanes = Lanes(count, ordered=scenario.protocol.ordering != "none") if make_stack is None else None
+    make_stack = make_stack or stack_maker(scenario, count, sink is not None, lanes)
+    world = World(scenario, topology, make_stack, recorder, lanes)
     faults = Faults(world, scenario.fault)
     absent = faults.absent_at_first(scenario.fault)
-    world.start(tuple(m for m in range(count) if m not in absent))
-    world.run(_settled(world, faults), progress)
+    with _rare_collections():
+        world.start(tuple(m for m in range(count) if m not in absent))
+        world.run(_settled(world, faults), progress)
     return _result(scenario, topology, world, perf_counter() - began)
 
 
-def stack_maker(scenario: Scenario, count: int, observed: bool = False) -> MakeStack:
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(GC_THRESHOLD, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: Lanes | None = None) -> MakeStack:
     """How the members of a scenario get their stacks; the last members are the loggers."""
     loggers = tuple(range(count - scenario.protocol.loggers, count))
 
     def make(me: int, members: tuple[int, ...], rng: Random) -> Automaton:
-        return Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed)
+        return Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed, lanes=lanes)
 
     return make
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.core.settings import SettingError, build, setting
-from gossamer.stack import preset
+from gossamer.presets import preset
 
 FAULTS = (
     "partition",

@@ -31,6 +31,7 @@ from gossamer.core.effects import (
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, Phase
 from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
+from gossamer.core.lanes import Lanes
 from gossamer.core.messages import Data, Holdings, Message, PerSender, Repair
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
@@ -51,9 +52,7 @@ INBOX_PACKETS = 1000
 """What a sleeping member's operating system keeps for it; more is dropped, as by a full socket buffer."""
 
 
-def _nobody(now: float, happened: Input) -> list[Effect]:
-    """The step of a member that has not begun."""
-    return []
+_WOKE = Woke()  # one for all: it says nothing
 
 
 class Disk:
@@ -71,7 +70,14 @@ class Disk:
 class World:
     """Everything of one run that is not a fault."""
 
-    def __init__(self, scenario: Scenario, topology: Topology, make_stack: MakeStack, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        topology: Topology,
+        make_stack: MakeStack,
+        recorder: Recorder,
+        lanes: Lanes | None = None,
+    ) -> None:
         self.scenario = scenario
         self.count = len(topology.members)
         self.now = 0.0
@@ -83,14 +89,15 @@ class World:
         self.disturbed = bool(scenario.fault)  # whether anybody can be other than UP
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
-        self._steps: list[Callable[[float, Input], list[Effect]]] = [_nobody] * self.count
         self.network = self._make_network(topology)
         self._make_stack = make_stack
+        self._lanes = lanes  # what the stacks share, if they do
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._order = 0
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
-        self._inboxes: dict[int, list[tuple[Input, Message, int]]] = {}
+        self._inboxes: dict[int, list[Received | Heard]] = {}
+        self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
         self._execute: dict[type, Callable[[int, Any], None]] = {
@@ -157,7 +164,7 @@ class World:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
-        self.stacks[member], self._steps[member] = stack, stack.step
+        self.stacks[member] = stack
         self._wake_at[member] = inf
         self.step(member, Started(horizon, recovers, disk.checked_out, disk.logged()))
 
@@ -172,9 +179,7 @@ class World:
 
     def step(self, member: int, happened: Input) -> None:
         """Give one input to a member and do what it asks for."""
-        stack = self.stacks[member]
-        assert stack is not None
-        self._carry_out(member, stack.step(self.now, happened))
+        self._carry_out(member, self.stacks[member].step(self.now, happened))  # type: ignore[union-attr]
 
     def _carry_out(self, member: int, effects: list[Effect]) -> None:
         execute = self._execute
@@ -191,8 +196,8 @@ class World:
         self.states[member] = UP
         if was_offline:
             self.step(member, Reconnected())
-        for happened, message, source in self._inboxes.pop(member, []):
-            self._arrived(([member], source, message, happened))
+        for happened in self._inboxes.pop(member, []):
+            self._arrived(([member], happened))
         self._wake_at[member] = inf
         self.step(member, Woke())
 
@@ -224,56 +229,64 @@ class World:
     def _wake(self, member: int) -> None:
         if self._wake_at[member] > self.now or self.states[member] not in (UP, OFFLINE):
             return
-        stack = self.stacks[member]
-        assert stack is not None
-        self._wake_at[member] = inf
-        if stack.next_deadline() <= self.now:
-            self.step(member, Woke())
+        deadline = self.stacks[member].next_deadline()  # type: ignore[union-attr]
+        if deadline <= self.now:
+            self._wake_at[member] = inf
+            self.step(member, _WOKE)
         else:
-            self._wake_at[member] = stack.next_deadline()
-            self.at(self._wake_at[member], self._wake, member)
+            self._wake_at[member] = deadline
+            self.at(deadline, self._wake, member)
 
     def _arrived(self, argument: Any) -> None:
-        """A message reaches `members`, all at this moment.
-
-        Most of them do nothing but deliver it, and say so with the one list of effects that the input
-        brought along: those are settled together, the others one by one.
-        """
-        members, source, message, happened = argument
-        awake = self._awake(members, source, message, happened) if self.disturbed else members
+        """A message reaches `members`, all at this moment."""
+        members, happened = argument
+        if self.disturbed:
+            members = self._awake(members, happened)
         if self.recorder.tracing:
-            self.recorder.received(self.now, awake, source, message)
-        now, steps = self.now, self._steps
-        usual = happened.delivered if type(happened) is Received else None
-        others = set()
-        for member in awake:
-            effects = steps[member](now, happened)
+            self.recorder.received(self.now, members, happened)
+        if type(happened) is Received:
+            self._received(members, happened)
+        else:
+            for member in members:
+                self.step(member, happened)
+
+    def _received(self, members: list[int], happened: Received) -> None:
+        """Packets reach `members`.
+
+        Most of them do nothing but deliver, which the lanes know without asking. Who is asked says so with the one
+        list of effects that the input brought along. All those are settled together, the others one by one.
+        """
+        now, stacks, usual = self.now, self.stacks, happened.delivered
+        asked, indifferent = (members, []) if self._lanes is None else self._lanes.advance(now, members, happened)
+        others = set(indifferent)
+        for member in asked:
+            effects = stacks[member].step(now, happened)  # type: ignore[union-attr]
             if effects is usual:
                 continue
-            if usual and effects and effects[0] is usual[0]:
+            if effects and effects[0] is usual[0]:
                 self._carry_out(member, effects[1:])  # it delivers like the others, and has more to do
             else:
                 others.add(member)
                 self._carry_out(member, effects)
-        if usual is not None and len(others) < len(awake):
-            delivering = [m for m in awake if m not in others] if others else awake
+        if len(others) < len(members):
+            delivering = [m for m in members if m not in others] if others else members
             self._delivered(delivering, happened.run, happened.phase)
 
-    def _awake(self, members: list[int], source: int, message: Message, happened: Input) -> list[int]:
+    def _awake(self, members: list[int], happened: Received | Heard) -> list[int]:
         awake = []
         for member in members:
             if self.states[member] == UP:
                 awake.append(member)
             elif self.states[member] == ASLEEP:
-                self._keep_for_later(member, source, message, happened)
+                self._keep_for_later(member, happened)
             else:
                 self.recorder.dropped(self.now, member, "unreachable")
         return awake
 
-    def _keep_for_later(self, member: int, source: int, message: Message, happened: Input) -> None:
+    def _keep_for_later(self, member: int, happened: Received | Heard) -> None:
         inbox = self._inboxes.setdefault(member, [])
         if len(inbox) < INBOX_PACKETS:
-            inbox.append((happened, message, source))
+            inbox.append(happened)
         else:
             self.recorder.dropped(self.now, member, "inbox")
 
@@ -281,7 +294,7 @@ class World:
         if self.states[member] == OFFLINE:
             return
         message = effect.message
-        size = wire_size(message)
+        size = self._size(message)
         self.recorder.sent(self.now, member, EVERYONE, message, size)
         self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops)
 
@@ -289,24 +302,36 @@ class World:
         if self.states[member] == OFFLINE:
             return
         message = effect.message
-        size = wire_size(message)
+        size = self._size(message)
         self.recorder.sent(self.now, member, effect.to, message, size)
         self.network.unicast(self.now, member, effect.to, size, self._arrival(member, message))
 
+    def _size(self, message: Message) -> int:
+        """How many bytes it is on the wire. One message is often sent many times in a row."""
+        if self._sized[0] is not message:
+            self._sized = message, wire_size(message)
+        return self._sized[1]
+
     def _arrival(self, source: int, message: Message) -> Callable[[float, list[int]], None]:
-        happened: Input
+        happened: Received | Heard
         if isinstance(message, Data):
             happened = Received(source, [message.packet], FIRST_PASS)
         elif isinstance(message, Repair):
             happened = Received(source, [message.packet], message.phase)
         else:
             happened = Heard(source, message)
-        return lambda time, members: self.at(time, self._arrived, (members, source, message, happened))
+
+        def arrive(time: float, members: list[int]) -> None:
+            self._order += 1  # as `at` does, once more because this is where most events come from
+            heappush(self._heap, (time, self._order, self._arrived, (members, happened)))
+
+        return arrive
 
     def _announce(self, member: int, effect: Announce) -> None:
         owed_to = [m for m in self.view if self.states[m] != DOWN] if self.disturbed else self.view
-        self.ledger.published(self.now, effect.packet, owed_to)
-        self.recorder.published(self.now, effect.packet)
+        for packet in effect.run:
+            self.ledger.published(self.now, packet, owed_to)
+            self.recorder.published(self.now, packet)
 
     def _deliver(self, member: int, effect: Deliver) -> None:
         self._delivered([member], effect.run, effect.phase)
@@ -350,7 +375,8 @@ class World:
         self.disks[member].checked_out = effect.below
 
     def _mark_stable(self, member: int, effect: MarkStable) -> None:
-        self.recorder.stable(self.now, member, effect)
+        if self.recorder.tracing:
+            self.recorder.stable(self.now, member, effect)
 
     def _note(self, member: int, effect: Note) -> None:
         self.recorder.note(self.now, member, effect)

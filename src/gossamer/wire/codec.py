@@ -8,6 +8,7 @@
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -63,6 +64,10 @@ DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
 _DATA, _REPAIR = 1, 2
+_DATA_HEAD = Struct("!BBBBIQQ")
+_BODY_AT: Final = _DATA_HEAD.size
+_BEYOND: Final = 1 << 63
+_OURS: Final = (MAGIC, VERSION, 0)
 _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Ack: (3, (("have", PER_SENDER),)),
     Request: (4, (("wanted", PER_SENDER),)),
@@ -92,6 +97,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
+_SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
 
 
@@ -139,14 +145,18 @@ def size(message: Message) -> int:
     if isinstance(message, Repair):
         return REPAIR_BYTES + len(message.packet.body)
     total = HEADER_BYTES + CHECKSUM_BYTES
-    for name, codec in _FIELDS[type(message)][1]:
-        total += codec.size(getattr(message, name))
+    for value_of, size_of in _SIZES[type(message)]:
+        total += size_of(value_of(message))
     return total
 
 
 def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
     """The header and the message of a datagram; WireError, never any other error, if it is not one."""
     data = _intact(memoryview(datagram))
+    if len(data) >= _BODY_AT and data[2] == _DATA:  # most of what comes: in one go
+        magic, version, _, flags, group, source, seqno = _DATA_HEAD.unpack_from(data)
+        if (magic, version, flags) == _OURS and source < _BEYOND and seqno < _BEYOND:
+            return Header(group, source), Data(Packet(source, seqno, bytes(data[_BODY_AT:])))
     header, code = _decode_header(data)
     try:
         return header, _decode_message(header, code, data)

@@ -18,7 +18,7 @@ from gossamer.wire.attributes import pack as pack_attributes
 from gossamer.wire.blocks import Block
 from gossamer.wire.codec import WireError
 
-__all__ = ["Attribute", "Attributes", "Event", "Packer", "count_events", "is_fragment", "unpack"]
+__all__ = ["Attribute", "Attributes", "Event", "Packer", "count_events", "is_fragment", "pack_equal", "unpack"]
 
 BODY: Final = Struct("!BQ")
 EVENTS, FRAGMENT = 1, 2
@@ -27,6 +27,7 @@ LIMIT_BYTES_MIN: Final = BODY.size + blocks.HEAD.size + blocks.SUBJECT_BYTES_MAX
 LIMIT_BYTES_MAX: Final = 65_535
 """Longer than any UDP datagram, and what the 2-byte fields of a block can say."""
 
+_COUNT_MAX: Final = 65_535
 _RUN_MIN: Final = 8
 """Events of one subject and length that are worth a block of their own."""
 
@@ -218,6 +219,29 @@ class Packer:
         self._payloads = block.payloads if block is not None else []
         self._subject = block.simple_subject if block is not None else None
         self._length = block.length if block is not None and self._subject is not None else -1
+
+
+def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes: int, time_ns: int) -> list[bytes]:
+    """Bodies full of `payloads[start:]`, as `Packer` would fill them, if all those have one length and no attributes.
+
+    Only full ones: what is left for the last body, or does not fit one at all, is for a `Packer`. All full bodies have
+    the same head, so that a packet costs one join.
+    """
+    length = len(payloads[start]) if start < len(payloads) else 0
+    name = blocks.encode_subject(subject)
+    each = (limit_bytes - BODY.size - blocks.HEAD.size - len(name)) // length if length else 0
+    count = (len(payloads) - start) // each if each else 0
+    if not count or each > _COUNT_MAX:
+        return []
+    head = BODY.pack(EVENTS, time_ns) + blocks.HEAD.pack(0, each, length, len(name)) + name
+    size = len(head) + each * length
+    bodies = []
+    for at in range(start, start + count * each, each):
+        body = b"".join((head, *payloads[at : at + each]))
+        if len(body) != size or (each > 1 and len(set(map(len, payloads[at : at + each]))) > 1):
+            break
+        bodies.append(body)
+    return bodies
 
 
 def unpack(packet: Packet) -> list[Event]:

@@ -113,9 +113,10 @@ class _PerSender:
             numbers.encode(out)
 
     def size(self, value: PerSender) -> int:
-        total = varint.size(len(value))
+        size = varint.size
+        total = size(len(value))
         for sender, numbers in value.items():
-            total += varint.size(sender) + numbers.encoded_size()
+            total += size(sender) + numbers.encoded_size()
         return total
 
     def get(self, data: Data, at: int) -> tuple[PerSender, int]:
@@ -139,9 +140,10 @@ class _Horizon:
             LAST.put(out, last)
 
     def size(self, value: Horizon) -> int:
-        total = varint.size(len(value))
+        size = varint.size
+        total = size(len(value))
         for sender, last in value.items():
-            total += varint.size(sender) + varint.size(last + 1)
+            total += size(sender) + size(last + 1)
         return total
 
     def get(self, data: Data, at: int) -> tuple[Horizon, int]:

@@ -1,0 +1,141 @@
+"""`pub`, `sub`, `stats` and `members` as real processes: what they print, how they end, what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import gossamer
+from tests.live.members import GROUP, PATIENCE_S, lines, processes, settings
+
+
+def gossamer_says(*words: str, **changes: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **changes}
+    done = subprocess.run(
+        [sys.executable, "-m", "gossamer", *words], capture_output=True, text=True, env=environment, timeout=PATIENCE_S
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def wait_for_members(group: gossamer.SyncGroup, number: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while len(group.members()) != number:
+        assert time.monotonic() < end, f"{group.members()} instead of {number}"
+        time.sleep(0.01)
+
+
+def test_what_is_published_is_printed():
+    place = settings()
+    with processes() as start, gossamer.join_sync(GROUP, place) as here:
+        as_json = start(place, "sub", GROUP, "q.>", "--where", "price > 100", "--count", "2", "--json")
+        as_text = start(place, "sub", GROUP, "--count", "4")
+        wait_for_members(here, 3)
+        here.publish("q.a", b"99", price=99)
+        here.publish("other", b"x", price=500)
+        here.publish("q.b", b"\xff\x00", price=101.5, note="a b")
+        published = start(place, "pub", GROUP, "q.c", "text", "-a", "price=200", "--wait", "3", "--json")
+        status, out, err = as_json.wait()
+        assert (status, err) == (0, "")
+        binary, text = lines(out)
+        assert binary["payload_base64"] == "/wA="
+        assert binary["attributes"] == {"price": 101.5, "note": "a b"}
+        assert binary["sender"] == here.me
+        assert (text["subject"], text["payload"]) == ("q.c", "text")
+        assert as_text.wait()[1].splitlines() == [
+            "q.a 99 price=99",
+            "other x price=500",
+            "q.b \\xff\x00 price=101.5 note=a b",
+            "q.c text price=200",
+        ]
+        status, out, _ = published.wait()
+        assert (status, json.loads(out)["published"]) == (0, 1)
+
+
+def test_lines_of_standard_input_become_events_whether_or_not_the_last_one_ends():
+    place = settings()
+    with processes() as start, gossamer.join_sync(GROUP, place) as here:
+        heard = here.subscribe(">")
+        publisher = start(place, "pub", GROUP, "line", "--stdin", "--wait", "1")
+        assert publisher.popen.stdin is not None
+        publisher.popen.stdin.write(b"one\n\nthree\n" + b"x" * 200_000 + b"\nlast")
+        publisher.popen.stdin.close()
+        publisher.popen.stdin = None
+        got = [heard.get(timeout=PATIENCE_S).payload for _ in range(5)]
+        assert got == [b"one", b"", b"three", b"x" * 200_000, b"last"]
+        assert publisher.popen.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("words", [("sub",), ("pub", "line", "--stdin")])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_a_clean_goodbye(words, by):
+    place = settings()
+    with processes() as start, gossamer.join_sync(GROUP, place) as here:
+        process = start(place, words[0], GROUP, *words[1:])
+        wait_for_members(here, 2)
+        process.signal(by)
+        status, _, err = process.wait(10.0)  # within a second, on a machine that does nothing else
+        assert status == 130
+        assert "Traceback" not in err
+        wait_for_members(here, 1)
+
+
+def test_a_reader_that_goes_away_ends_it_quietly():
+    place = settings()
+    with processes() as start, gossamer.join_sync(GROUP, place) as here:
+        process = start(place, "sub", GROUP)
+        wait_for_members(here, 2)
+        assert process.popen.stdout is not None
+        process.popen.stdout.close()
+        process.popen.stdout = None
+        here.publish("n", b"1")
+        _, _, err = process.wait()
+        assert err == ""
+        wait_for_members(here, 1)
+
+
+def test_stats_and_members_are_asked_over_the_network():
+    place = settings(name="the one here")
+    with gossamer.join_sync(GROUP, place) as here:
+        here.publish("n", b"1")
+        here.flush()
+        status, out, _ = gossamer_says("stats", GROUP, "--json", "--wait", "2", "--address", place.address)
+        (profile,) = json.loads(out)
+        assert (status, profile["name"], profile["stats"]["published"]) == (0, "the one here", 1)
+        status, out, _ = gossamer_says("members", GROUP, "--wait", "1", "--address", place.address, COLUMNS="200")
+        assert status == 0
+        assert "the one here" in out
+        assert str(here.me) in out
+        assert len(here.members()) == 1  # who asks is no member
+    status, out, err = gossamer_says("stats", GROUP, "--wait", "0.1", "--address", place.address)
+    assert (status, out) == (1, "")
+    assert "nobody" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("pub", "g", "bad subject"), "subject 'bad subject'"),
+        (("pub", "g", ""), "subject ''"),
+        (("pub", "g", "x", "-a", "n=1" + 30 * "0"), "beyond 64 bits"),
+        (("pub", "g", "x", "-a", "1x=3"), "must look like price=101.5"),
+        (("sub", "g", ">.x"), "pattern '>.x'"),
+        (("sub", "g", "--where", "price >"), "expected an attribute"),
+        (("sub", "g", "--start", "yesterday"), "--start 'yesterday'"),
+        (("sub", "g", "--stats", "/no/such/place"), "there is no directory"),
+        (("sub", "g", "--interface", "no such"), "only 127.0.0.1 is allowed"),
+        (("pub", "g", "x", "--key", "abc"), "a key has 32 bytes"),
+        (("pub", "g", "x", "--impair", "loss=3"), "loss = 3.0"),
+        (("pub", "g", "x", "--count", "0"), "--count"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(words, says):
+    status, out, err = gossamer_says(*words)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
