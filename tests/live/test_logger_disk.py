@@ -204,12 +204,13 @@ def test_a_damaged_packet_is_repaired_from_the_other_logger_and_never_delivered(
                 flip_a_bit(one, b"<000150>")
                 await nursery.start(one)
                 await nursery.start(two)
-                for _ in range(20):  # until the damaged one was asked for it, and has found out
+                for _ in range(60):  # until the damaged one was asked for it, has found out, and was refilled
                     async with gossamer.join(GROUP, shared) as late:
                         items = await collect(late.subscribe(">", start="beginning"), 300)
                         assert [item.payload for item in items] == list(sent)
                     if whole(one, group.me, sent):
                         break
+                    await asyncio.sleep(0.1)
                 assert whole(one, group.me, sent)
 
     run(story())
