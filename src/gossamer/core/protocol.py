@@ -116,7 +116,7 @@ class ProtocolSettings:
         low=0,
     )
     patience: float = setting(
-        0.2,
+        0.1,
         "A receiver that holds up a sender for longer than this is not waited for until it has caught up.",
         unit="s",
         above=0,

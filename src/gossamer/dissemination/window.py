@@ -2,16 +2,16 @@
 
 Receivers report how far they have seen a sender, eight times a window. A sender follows those who keep up, and never
 the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
-blamed for the time, and let go when the blame exceeds `patience` and most have caught up. It then falls back to repair, and is followed again
-when it has caught up. Blame wears off slowly, so over a long time nobody costs the others more than a fifth of
-theirs. Where most are slow, the sender waits for them: there is nobody whose rate would suffer. Who shows no progress
-at all for a long time is let go in any case.
+blamed for the time, and let go when the blame exceeds `patience` and most have caught up. It then falls back to repair,
+and is followed again when it has caught up. Blame wears off slowly, so over a long time who is slower than half
+of what the others could is let go. Where most are slow, the sender waits for them: there is nobody whose rate would suffer. Who
+shows no progress at all for a long time is let go in any case.
 """
 
 from math import inf
 
 _STRIDES = 8
-_WEARS_OFF = 0.2
+_WEARS_OFF = 0.5
 """Blame that wears off in a second."""
 _DEAD_PATIENCES = 10
 """Without progress for this many times `patience`, a receiver is not waited for, whoever else there is."""
@@ -124,7 +124,7 @@ class Window:
             if self._blame.get(member, (0.0, now))[0] > self._patience:
                 self.lagging[member] = None
         for member in self._followed():
-            behind = head - self._reported[member] >= self.size
+            shut = head - self._reported[member] >= self.size
             waited = now - max(self._heard_at[member], self._closed_at)  # before, there was nothing to report
-            if behind and waited > _DEAD_PATIENCES * self._patience:
+            if shut and waited > _DEAD_PATIENCES * self._patience:
                 self.lagging[member] = None

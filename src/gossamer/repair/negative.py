@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Collected, Echo, Gossip, Never, PerSender, Repair, Request, put, remove, take
+from gossamer.core.messages import Collected, Echo, Gossip, Never, PerSender, Repair, Request, count, put, remove, take
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 
@@ -28,6 +28,9 @@ class NegativeGossip(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._asking: PerSender = {}
+        self._outstanding: PerSender = {}  # of these, what was asked for this round, where there is a limit to that
+        self._outstanding_count = 0
+        self._limit = ladder.settings.request_packets
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._round = 0
         self._period = ladder.settings.gossip_period
@@ -61,15 +64,15 @@ class NegativeGossip(Rung):
         """Ask one peer at once, without waiting for the round (000 §4.1)."""
         self._asking.setdefault(sender, RangeSet()).add(first, last)
         self._found.append((self._round, sender, first, last))
-        target = self.ladder.peers.target(self.ladder.rng)
-        if target is not None:
-            some = take({sender: RangeSet([(first, last)])}, self.ladder.settings.request_packets)
-            out.append(Unicast(target, Request(some)))
+        self._ask({sender: RangeSet([(first, last)])}, out)
         self._hurry(now)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """It came, or nobody waits for it any more."""
+        """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
         self._forget(sender, first, last)
+        if self._limit and self._asking and self._outstanding_count <= self._limit // 2:
+            known = self._outstanding
+            self._ask({s: n.difference(known[s]) if s in known else n for s, n in self._asking.items()}, out)
 
     def gap_escalated(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It is the logger's now."""
@@ -77,6 +80,25 @@ class NegativeGossip(Rung):
 
     def _forget(self, sender: int, first: int, last: int) -> None:
         remove(self._asking, sender, first, last)
+        self._outstanding_count -= remove(self._outstanding, sender, first, last)
+
+    def _ask(self, wanted: PerSender, out: Effects) -> None:
+        """One peer, for as much as may be outstanding at a time."""
+        room = self._limit - self._outstanding_count
+        target = self.ladder.peers.target(self.ladder.rng)
+        if target is None or (self._limit and room <= 0):
+            return
+        some = take(wanted, room if self._limit else 0)
+        if some:
+            self._note(some)
+            out.append(Unicast(target, Request(some)))
+
+    def _note(self, asked: PerSender) -> None:
+        """These are outstanding."""
+        if self._limit:
+            for sender, numbers in asked.items():
+                self._outstanding.setdefault(sender, RangeSet()).update(numbers)
+            self._outstanding_count = count(self._outstanding)
 
     # The gossiper.
 
@@ -87,7 +109,9 @@ class NegativeGossip(Rung):
         for _ in range(self.ladder.settings.fanout if self.ladder.is_member else 0):
             target = self._target()
             if target is not None:
-                missing = take(self._asking, self.ladder.settings.request_packets)
+                self._outstanding, self._outstanding_count = {}, 0
+                missing = take(self._asking, self._limit)
+                self._note(missing)
                 gossip = self.ladder.complete(now, target, Gossip(missing, stamp=self._stamp(now, target)))
                 out.append(Unicast(target, gossip))
         if self._askers and self._round % self.ladder.settings.gc_rounds == 0:
