@@ -6,6 +6,7 @@ from gossamer import __version__
 from gossamer.cli.check import check
 from gossamer.cli.experiment import app as experiment
 from gossamer.cli.plan import plan
+from gossamer.cli.report import report
 from gossamer.cli.simulate import simulate
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app.command()(simulate)
 app.command()(check)
 app.command()(plan)
 app.add_typer(experiment, name="experiment")
+app.command()(report)
 
 
 @app.callback(invoke_without_command=True)

@@ -81,6 +81,7 @@ def _child(run: Run, traces: Path, answer: Connection) -> None:
         result = _simulate(run, traces)
         answer.send({"status": rows.FINE, "result": result, "cpu_seconds": process_time()})
     except MemoryError:
+        _limit_memory(None)  # room to say so
         answer.send({"status": rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"})
     except Exception as error:  # whatever a run raises is its reason, never the campaign's end
         answer.send({"status": rows.FAILED, "reason": f"{type(error).__name__}: {error}"})
@@ -88,18 +89,28 @@ def _child(run: Run, traces: Path, answer: Connection) -> None:
     os._exit(0)
 
 
-def _limit_memory(mebibytes: int) -> None:
-    """No more than this above what the executor has mapped already."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
-    limit = pages * resource.getpagesize() + mebibytes * 2**20
+def _limit_memory(mebibytes: int | None) -> None:
+    """No more than this above what the executor has mapped already; None lifts the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = most
+    if mebibytes is not None:
+        statm = Path("/proc/self/statm")
+        pages = int(statm.read_text().split()[0]) if statm.exists() else 0
+        limit = pages * resource.getpagesize() + mebibytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit if most < 0 else min(limit, most), most))
 
 
 def _simulate(run: Run, traces: Path) -> Mapping[str, Any]:
     scenario = parse(run.scenario, run.folder)
+    parent = os.getppid()
+
+    def progress(_: float) -> None:
+        """An executor that was killed cannot end its runs: they see it and end themselves."""
+        if os.getppid() != parent:
+            os._exit(1)
+
     if not run.traced:
-        return traced(scenario) if run.check else simulate(scenario)
+        return traced(scenario, progress=progress) if run.check else simulate(scenario, progress=progress)
     path = trace_path(traces, run.run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return traced(scenario, path, check=run.check)
+    return traced(scenario, path, check=run.check, progress=progress)
