@@ -9,6 +9,7 @@ from rich.console import Console
 
 def report(
     directory: Annotated[Path, typer.Argument(help="A run directory of `gossamer experiment run`.")],
+    markdown: Annotated[Path | None, typer.Option(help="Also write the verdicts as Markdown to this file.")] = None,
 ) -> int:
     """Write report.html into a run directory: figures, claims with verdicts and numbers, settings, commands.
 
@@ -18,8 +19,13 @@ def report(
 
         gossamer report runs/thesis
     """
-    from gossamer.pipeline.experiments.report import write_report
+    from gossamer.pipeline.experiments.directory import Directory
+    from gossamer.pipeline.experiments.markdown import verdict_table
+    from gossamer.pipeline.experiments.report import read_outcome, write_report
 
     path = write_report(directory)
+    if markdown is not None:
+        kept, collection = Directory.open(directory)
+        markdown.write_text(verdict_table(collection, read_outcome(kept)), "utf-8")
     Console().print(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True, highlight=False)
     return 0

@@ -37,7 +37,7 @@ def write_report(path: Path) -> Path:
 
 def render(directory: Directory, collection: Collection) -> str:
     """The whole page."""
-    found = _outcome(directory)
+    found = read_outcome(directory)
     facts = directory.facts()
     sections = [_section(directory, experiment, found, facts) for experiment in collection.experiments]
     body = [
@@ -50,7 +50,8 @@ def render(directory: Directory, collection: Collection) -> str:
     return _page(collection.title, "\n".join(body))
 
 
-def _outcome(directory: Directory) -> Facts:
+def read_outcome(directory: Directory) -> Facts:
+    """What a study came to, as it was kept."""
     try:
         found: Facts = json.loads((directory.path / "claims.json").read_text("utf-8"))
     except (OSError, ValueError):

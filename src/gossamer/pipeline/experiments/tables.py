@@ -17,7 +17,7 @@ from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import Experiment
 from gossamer.pipeline.experiments.grid import columns, points
 from gossamer.pipeline.experiments.work import trace_path
-from gossamer.pipeline.metrics import METRICS, SUMMARIES, measure, read_traces
+from gossamer.pipeline.metrics import check_names, measure, read_traces
 from gossamer.pipeline.session import PipelineError
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def check_queries(spark: SparkSession, experiment: Experiment) -> None:
             raise PipelineError(
                 f"experiment {experiment.name}: {what} {part.name!r}: its SQL does not parse: {problem}"
             )
-    for name in experiment.metrics:
-        if name not in METRICS and name not in SUMMARIES:
-            known = ", ".join(sorted([*METRICS, *SUMMARIES]))
-            raise PipelineError(f"experiment {experiment.name}: metrics: {name!r} must be one of {known}")
+    check_names(experiment.metrics)
     for name in experiment.analysis:
         if name not in TABLES:
             raise PipelineError(f"experiment {experiment.name}: analysis: {name!r} must be one of {', '.join(TABLES)}")
