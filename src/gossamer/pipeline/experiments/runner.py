@@ -25,8 +25,8 @@ from gossamer.pipeline.session import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASKS_PER_CORE = 4
-TASKS_PER_CORE_LONG = 2
+TASKS_PER_CORE = 2
+TASKS_PER_CORE_LONG = 1
 """Where a single run takes longer than a task should: fewer of them in a wave, so that progress is seen."""
 TASK_SECONDS = 3.0
 """A task should take so long, by estimate: long against the cost of a task (about 50 ms), short against patience."""
