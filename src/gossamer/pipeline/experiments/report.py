@@ -129,7 +129,7 @@ def inline_svg(text: str, title: str) -> str:
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', rf'\1 role="img" aria-label="{escape(title)}"', text, count=1)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"font: ([0-9.]+)px [^;\"]*", r"font-size: \1px", text)
+    text = re.sub(r"font-family: [^;\"]*; ?", "", text)  # the page's own
     return text.replace(INK, "currentColor")
 
 
