@@ -14,6 +14,7 @@ from gossamer.cli.logger import logger
 from gossamer.cli.pipeline import app as pipeline
 from gossamer.cli.plan import plan
 from gossamer.cli.pub import pub
+from gossamer.cli.report import report
 from gossamer.cli.simulate import simulate
 from gossamer.cli.stats import members, stats
 from gossamer.cli.sub import sub
@@ -41,6 +42,7 @@ app.add_typer(key)
 app.add_typer(log, name="log")
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(experiment, name="experiment")
+app.command()(report)
 
 
 @app.callback(invoke_without_command=True)

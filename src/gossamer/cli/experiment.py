@@ -17,6 +17,7 @@ app = typer.Typer(
 
 COLOURS = {"holds": "green", "fails": "bold red", "not decided": "yellow"}
 SAY_EVERY_S = 10.0
+ROWS_SHOWN = 40
 
 
 @app.command("list")
@@ -92,6 +93,41 @@ def run(
     return 1 if outcome.bad else 0
 
 
+@app.command()
+def measure(
+    traces: Annotated[list[Path], typer.Argument(help="Traces (Parquet), of the simulator or of live members.")],
+    metric: Annotated[list[str] | None, typer.Option(help="Which metric; may be repeated. Else the summaries.")] = None,
+    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+) -> int:
+    """Compute metrics from TRACES: the same queries that experiments use, for live and simulated runs alike.
+
+    The files of one live group make one run if they name the same run.
+
+    Example:
+
+        gossamer experiment measure tree.parquet --metric latency --metric load
+    """
+    from gossamer.pipeline.metrics import SUMMARY_METRICS, check_names, read_traces
+    from gossamer.pipeline.metrics import measure as compute
+    from gossamer.pipeline.session import running
+    from gossamer.trace.reader import metadata
+
+    names = metric or list(SUMMARY_METRICS)
+    check_names(names)
+    for path in traces:
+        metadata(path)  # says what is wrong with a file that is no trace
+    with running("gossamer measure", master) as spark:
+        trace = read_traces(spark, traces).cache()
+        tables = {name: [row.asDict() for row in compute(spark, name, trace).collect()] for name in names}
+    if as_json:
+        typer.echo(json.dumps(tables))
+    else:
+        for name, rows in tables.items():
+            _show_table(name, rows)
+    return 0
+
+
 class _Progress:
     """Runs done of runs planned, and the time left: a bar for a terminal, a line now and then for a log."""
 
@@ -136,6 +172,15 @@ def _show_list(found: list[dict[str, Any]]) -> None:
         minutes = f"{each['estimate_s'] / 60:.1f} min of a core"
         table.add_row(each["name"], f"{each['runs']:,}", str(each["claims"]), minutes, each["title"])
     Console().print(table)
+
+
+def _show_table(name: str, rows: list[dict[str, Any]]) -> None:
+    table = Table(*(rows[0] if rows else ["nothing"]), title=name, title_justify="left")
+    for row in rows[:ROWS_SHOWN]:
+        table.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()))
+    Console().print(table)
+    if len(rows) > ROWS_SHOWN:
+        Console().print(f"... and {len(rows) - ROWS_SHOWN:,} more rows; --json gives all")
 
 
 def _show(facts: dict[str, Any], directory: Path) -> None:

@@ -167,6 +167,9 @@ from {{packets}} group by run""",
 }
 """Metrics of metrics: each names the one that it reads."""
 
+SUMMARY_METRICS = ("latency", "everywhere", "phases", "overhead", "load")
+"""What one wants to know of a trace first."""
+
 
 def read_traces(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
     """Trace files, of runs or of a live group, as one DataFrame."""
@@ -175,13 +178,19 @@ def read_traces(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
     return spark.read.schema(SCHEMA).parquet(*map(str, paths))
 
 
+def check_names(names: Sequence[str]) -> None:
+    """PipelineError names the metric that there is not."""
+    for name in names:
+        if name not in METRICS and name not in SUMMARIES:
+            known = ", ".join(sorted([*METRICS, *SUMMARIES]))
+            raise PipelineError(f"metric {name!r}: must be one of {known}")
+
+
 def measure(spark: SparkSession, name: str, trace: DataFrame) -> DataFrame:
     """The metric `name` of these traces."""
+    check_names([name])
     if name in METRICS:
         return spark.sql(METRICS[name].sql, trace=trace)
-    if name not in SUMMARIES:
-        known = ", ".join(sorted([*METRICS, *SUMMARIES]))
-        raise PipelineError(f"metric {name!r}: must be one of {known}")
     source = {"everywhere": "packets", "throughput": "windows"}[name]
     arguments: dict[str, Any] = {source: measure(spark, source, trace)}
     return spark.sql(SUMMARIES[name].sql, **arguments)

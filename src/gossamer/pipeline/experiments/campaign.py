@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.grid import DRAWN, Run
 from gossamer.sim.run import build_topology
@@ -139,13 +137,11 @@ def _fault(rng: Random, kind: str, at: float, for_: float, table: Table) -> list
 def violations(directory: Directory, planned: Sequence[Run]) -> list[Table]:
     """What was violated in checked runs, each with the command that replays it alone."""
     runs = {run.run: run for run in planned}
-    columns = ["run", "seed", "status", "violations", "virtual_seconds"]
     found: list[Table] = []
-    for part in directory.parts():
-        for row in pq.read_table(part, columns=columns).to_pylist():
-            run = runs.get(row["run"])
-            if run is not None and run.check and row["status"] == "fine":
-                found += _violated(directory, run, row)
+    for row in directory.rows(["run", "seed", "status", "violations", "virtual_seconds"]):
+        run = runs.get(row["run"])
+        if run is not None and run.check and row["status"] == "fine":
+            found += _violated(directory, run, row)
     return found
 
 

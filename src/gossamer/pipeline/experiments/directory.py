@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,12 @@ class Directory:
         return found
 
     def finished(self) -> set[str]:
-        """The runs that have a row."""
-        return {run for part in self.parts() for run in pq.read_table(part, columns=["run"]).column("run").to_pylist()}
+        """The runs that went well; those that failed are tried again when an experiment is continued."""
+        return {row["run"] for row in self.rows(["run", "status"]) if row["status"] == "fine"}
+
+    def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """These columns of every row."""
+        return [row for part in self.parts() for row in pq.read_table(part, columns=list(names)).to_pylist()]
 
     def parts(self) -> list[Path]:
         """The files of `results.parquet`."""

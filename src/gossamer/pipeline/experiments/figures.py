@@ -20,6 +20,8 @@ INK = "#3c3f44"
 """The colour of axes and text in the files; the report puts the page's own in its place."""
 COLOURS = ("#2f7ed8", "#e0662b", "#2ca25f", "#9b59b6", "#c0392b", "#7f8c8d", "#b8860b", "#16a085")
 MARKS = "osD^vP*X"
+PROTOCOLS = {"LBRM": 0, "pbcast": 1, "rpbcast": 2}
+"""A protocol looks the same in every figure."""
 SIZE = (7.2, 4.2)
 
 Point = tuple[Any, float, float, float]
@@ -56,7 +58,8 @@ def draw(plot: Plot, rows: Sequence[dict[str, Any]], stem: Path) -> None:
         _bars(axes, series)
     else:
         _lines(axes, series)
-    _dress(axes, plot, len(series))
+    least = min(point[1] for points in series.values() for point in points)
+    _dress(axes, plot, len(series), least)
     figure.tight_layout()
     figure.savefig(stem.with_suffix(".svg"), transparent=True, metadata={"Date": None, "Creator": "gossamer"})
     figure.savefig(stem.with_suffix(".png"), dpi=130, facecolor="white")
@@ -96,7 +99,8 @@ def _lines(axes: Any, series: dict[str, list[Point]]) -> None:
             predicted += 1
             continue
         errors = [[max(0.0, p[1] - p[2]) for p in points], [max(0.0, p[3] - p[1]) for p in points]]
-        style = {"color": COLOURS[measured % len(COLOURS)], "marker": MARKS[measured % len(MARKS)]}
+        look = PROTOCOLS.get(name, measured)
+        style = {"color": COLOURS[look % len(COLOURS)], "marker": MARKS[look % len(MARKS)]}
         axes.errorbar(x, y, yerr=errors, label=name, ms=4.5, lw=1.8, capsize=2.5, elinewidth=1, **style)
         measured += 1
 
@@ -107,21 +111,24 @@ def _bars(axes: Any, series: dict[str, list[Point]]) -> None:
     for number, (name, points) in enumerate(series.items()):
         at = [places.index(p[0]) + (number - (len(series) - 1) / 2) * width for p in points]
         errors = [[max(0.0, p[1] - p[2]) for p in points], [max(0.0, p[3] - p[1]) for p in points]]
-        bars = {"color": COLOURS[number % len(COLOURS)], "error_kw": {"elinewidth": 0.8, "ecolor": INK}}
+        look = PROTOCOLS.get(name, number)
+        bars = {"color": COLOURS[look % len(COLOURS)], "error_kw": {"elinewidth": 0.8, "ecolor": INK}}
         axes.bar(at, [p[1] for p in points], width * 0.94, yerr=errors, label=name, **bars)
     labels = [f"{p:g}" if isinstance(p, float) else str(p) for p in places]
     axes.set_xticks(range(len(places)), labels, rotation=90 if len(places) > 20 else 0, fontsize=8)
 
 
-def _dress(axes: Any, plot: Plot, count: int) -> None:
+def _dress(axes: Any, plot: Plot, count: int, least: float) -> None:
     axes.set_xlabel(plot.xlabel)
     axes.set_ylabel(plot.ylabel)
     if plot.xlog:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
     if plot.ylog:
         axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0] if axes.dataLim.y0 < 0 else 0.0))
+        axes.yaxis.set_major_formatter("{x:g}")
+    elif least >= 0:  # an error bar may reach below; nothing that we measure does
+        axes.set_ylim(bottom=0)
     axes.grid(axis="y", color=INK, alpha=0.15, lw=0.8)
     axes.set_axisbelow(True)
     if count > 1:

@@ -122,7 +122,7 @@ def load(path: Path) -> Collection:
 def find(name: str, folder: Path = Path("experiments")) -> Path:
     """The file of an experiment: a path as it is, a bare name in `experiments/`."""
     path = Path(name)
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():
         return path
     for found in sorted(folder.rglob("*.toml")):
         if found.stem == name:

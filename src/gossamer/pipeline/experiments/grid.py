@@ -90,13 +90,13 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
     """Set `a.b` or `fault.0.probability` in a plain table."""
     at: Any = table
     *sections, last = key.split(".")
-    for section in sections:
+    for section, following in zip(sections, [*sections[1:], last], strict=True):
         if isinstance(at, list):
             if not section.isdigit() or int(section) >= len(at):
                 raise SettingError(f"unknown key {key}: there is no number {section} in the scenario")
             at = at[int(section)]
         else:
-            at = at.setdefault(section, {})
+            at = at.setdefault(section, [] if following.isdigit() else {})
         if not isinstance(at, dict | list):
             raise SettingError(f"unknown key {key}: {section} is not a table")
     if isinstance(at, list):

@@ -25,7 +25,9 @@ from gossamer.pipeline.session import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASKS_PER_CORE = 4
+TASKS_PER_CORE = 2
+TASKS_PER_CORE_LONG = 1
+"""Where a single run takes longer than a task should: fewer of them in a wave, so that progress is seen."""
 TASK_SECONDS = 3.0
 """A task should take so long, by estimate: long against the cost of a task (about 50 ms), short against patience."""
 WAVES_AT_ONCE = 2
@@ -79,8 +81,8 @@ def plan_waves(runs: Sequence[Run], cores: int) -> list[list[list[Run]]]:
     """Waves of tasks of runs: the expensive ones first, and tasks of a wave about equally long."""
     waves: list[list[list[Run]]] = []
     ordered = sorted(runs, key=lambda run: -run.cost)
-    tasks = TASKS_PER_CORE * cores
     while ordered:
+        tasks = cores * (TASKS_PER_CORE_LONG if ordered[0].cost > TASK_SECONDS else TASKS_PER_CORE)
         taken, cost = 0, 0.0
         while taken < len(ordered) and (taken < tasks or cost < tasks * TASK_SECONDS):
             cost += ordered[taken].cost

@@ -83,15 +83,18 @@ def evaluate(spark: SparkSession, experiment: Experiment, directory: Directory) 
         return [claims.nothing(experiment, claim) for claim in experiment.claim]
     tables.open_views(spark, experiment, directory)
     for plot in experiment.plot:
-        figures.draw(plot, _points(spark, experiment, plot, directory), directory.figures / plot.name)
+        points = _points(spark, experiment, plot, directory)
+        if points:  # a plot of runs that all failed has none
+            figures.draw(plot, points, directory.figures / plot.name)
     return [claims.judge(spark, experiment, claim) for claim in experiment.claim]
 
 
 def unfinished(directory: Directory) -> list[dict[str, Any]]:
-    """The runs that did not end well, each with its reason."""
-    columns = ["run", "experiment", "status", "reason", "attempts"]
-    rows = [row for part in directory.parts() for row in pq.read_table(part, columns=columns).to_pylist()]
-    return [row for row in rows if row["status"] != "fine"]
+    """The runs that did not go well, not even later, each with its last reason."""
+    rows = directory.rows(["run", "experiment", "status", "reason", "attempts"])
+    last = {row["run"]: row for row in rows if row["status"] != "fine"}
+    fine = directory.finished()
+    return [row for run, row in last.items() if run not in fine]
 
 
 def _points(spark: SparkSession, experiment: Experiment, plot: Plot, directory: Directory) -> list[dict[str, Any]]:

@@ -16,8 +16,10 @@ from gossamer.pipeline.experiments.analysis import TABLES
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import Experiment
 from gossamer.pipeline.experiments.grid import columns, points
+from gossamer.pipeline.experiments.rows import SCHEMA
 from gossamer.pipeline.experiments.work import trace_path
-from gossamer.pipeline.metrics import METRICS, SUMMARIES, measure, read_traces
+from gossamer.pipeline.metrics import SCHEMA as TRACE_SCHEMA
+from gossamer.pipeline.metrics import check_names, measure, read_traces
 from gossamer.pipeline.session import PipelineError
 
 if TYPE_CHECKING:
@@ -25,32 +27,24 @@ if TYPE_CHECKING:
 
 
 def check_queries(spark: SparkSession, experiment: Experiment) -> None:
-    """Parse every query of the experiment; PipelineError names the one that is no SQL."""
-    for what, part in [("plot", p) for p in experiment.plot] + [("claim", c) for c in experiment.claim]:
-        problem = _problem(spark, part.sql)
-        if problem:
-            raise PipelineError(
-                f"experiment {experiment.name}: {what} {part.name!r}: its SQL does not parse: {problem}"
-            )
-    for name in experiment.metrics:
-        if name not in METRICS and name not in SUMMARIES:
-            known = ", ".join(sorted([*METRICS, *SUMMARIES]))
-            raise PipelineError(f"experiment {experiment.name}: metrics: {name!r} must be one of {known}")
+    """Try every query on empty tables; PipelineError names the one that is no SQL, or asks for what there is not."""
+    check_names(experiment.metrics)
     for name in experiment.analysis:
         if name not in TABLES:
             raise PipelineError(f"experiment {experiment.name}: analysis: {name!r} must be one of {', '.join(TABLES)}")
+    runs = _typed(experiment, spark.createDataFrame(SCHEMA.empty_table()))
+    trace = spark.createDataFrame([], TRACE_SCHEMA)
+    _make_views(spark, experiment, runs, {name: measure(spark, name, trace) for name in experiment.metrics})
+    for plot in experiment.plot:
+        _check_query(spark, f"experiment {experiment.name}: plot {plot.name!r}", plot.sql, ("x", "y"))
+    for claim in experiment.claim:
+        _check_query(spark, f"experiment {experiment.name}: claim {claim.name!r}", claim.sql, ("margin",))
 
 
 def open_views(spark: SparkSession, experiment: Experiment, directory: Directory) -> None:
     """Make the views of one experiment, computing and keeping the metrics that are not there yet."""
     runs = run_table(spark, experiment, directory)
-    runs.createOrReplaceTempView("results")
-    for name in experiment.analysis:
-        columns_of, rows = TABLES[name]()
-        spark.createDataFrame(rows, columns_of).createOrReplaceTempView(name)
-    told = runs.select("run", "seed", *_told_apart(experiment, runs.columns))
-    for name, table in _metrics(spark, experiment, directory).items():
-        table.join(told, "run").createOrReplaceTempView(name)
+    _make_views(spark, experiment, runs, _metrics(spark, experiment, directory))
 
 
 def run_table(spark: SparkSession, experiment: Experiment, directory: Directory) -> DataFrame:
@@ -59,12 +53,45 @@ def run_table(spark: SparkSession, experiment: Experiment, directory: Directory)
     if not parts:
         raise PipelineError(f"{directory.path}: no run is finished yet; continue with gossamer experiment run")
     table = spark.read.parquet(*map(str, parts)).where(f"experiment = '{experiment.name}' and status = 'fine'")
+    return _typed(experiment, table)
+
+
+def _typed(experiment: Experiment, table: DataFrame) -> DataFrame:
     texts = set() if experiment.draw else _text_columns(experiment)
     for name in columns(experiment):
         if name not in table.columns:
             kind = "string" if name in texts else "double"
             table = table.selectExpr("*", f"cast(point['{name}'] as {kind}) as `{name}`")
     return table
+
+
+def _make_views(spark: SparkSession, experiment: Experiment, runs: DataFrame, metrics: dict[str, DataFrame]) -> None:
+    runs.createOrReplaceTempView("results")
+    for name in experiment.analysis:
+        columns_of, rows = TABLES[name]()
+        spark.createDataFrame(rows, columns_of).createOrReplaceTempView(name)
+    told = runs.select("run", "seed", *_told_apart(experiment, runs.columns))
+    for name, table in metrics.items():
+        table.join(told, "run").createOrReplaceTempView(name)
+
+
+def _check_query(spark: SparkSession, where: str, sql: str, needed: Sequence[str]) -> None:
+    from pyspark.errors import ParseException, PySparkException
+
+    try:
+        found = spark.sql(sql).columns
+    except ParseException as error:
+        raise PipelineError(f"{where}: its SQL does not parse: {short(error)}") from None
+    except PySparkException as error:
+        raise PipelineError(f"{where}: {short(error)}") from None
+    missing = [name for name in needed if name not in found]
+    if missing:
+        raise PipelineError(f"{where}: its query must yield {missing[0]}; it yields {', '.join(found)}")
+
+
+def short(error: Exception) -> str:
+    """What Spark says, on one line of bearable length."""
+    return " ".join(str(error).split())[:250]
 
 
 def _told_apart(experiment: Experiment, known: Sequence[str]) -> list[str]:
@@ -98,13 +125,3 @@ def _traces(spark: SparkSession, experiment: Experiment, directory: Directory) -
     """The traces of the runs that went well: a run that failed may have left half of one."""
     runs = [row.run for row in run_table(spark, experiment, directory).select("run").collect()]
     return [path for path in (trace_path(directory.traces, run) for run in sorted(runs)) if path.exists()]
-
-
-def _problem(spark: SparkSession, sql: str) -> str:
-    from pyspark.errors import ParseException
-
-    try:
-        spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
-    except ParseException as error:
-        return " ".join(str(error).split())[:200]
-    return ""

@@ -4,6 +4,7 @@ A run that crashes, hangs or eats the memory takes only its own process with it;
 goes on. It is tried a second time first, because a machine may have a bad moment.
 """
 
+import math
 import multiprocessing
 import os
 import resource
@@ -23,6 +24,8 @@ from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 
 ATTEMPTS_MAX = 2
+PATIENCE = 10.0
+"""The time limit is of a run's own time on a core; on a busy machine it may take so many times as long."""
 _FORK = multiprocessing.get_context("fork")  # the simulator is imported once per executor, not once per run
 
 
@@ -58,13 +61,12 @@ def _apart(run: Run, traces: Path) -> dict[str, Any]:
     theirs.close()
     outcome: dict[str, Any]
     try:
-        if ours.poll(run.time_limit):
-            outcome = ours.recv()
-        else:
-            outcome = {"status": rows.LATE, "reason": f"over the time limit of {run.time_limit:g} s"}
+        outcome = ours.recv() if ours.poll(PATIENCE * run.time_limit) else _late(run)
     except EOFError:
         process.join()
         outcome = {"status": rows.KILLED, "reason": f"its process ended with code {process.exitcode}"}
+        if process.exitcode == -signal.SIGXCPU:
+            outcome = _late(run)
     finally:
         ours.close()
         process.kill()
@@ -72,15 +74,22 @@ def _apart(run: Run, traces: Path) -> dict[str, Any]:
     return {**outcome, "seconds": perf_counter() - began}
 
 
+def _late(run: Run) -> dict[str, Any]:
+    return {"status": rows.LATE, "reason": f"over the time limit of {run.time_limit:g} s"}
+
+
 def _child(run: Run, traces: Path, answer: Connection) -> None:
     """In the run's own process: simulate, say what came of it, and end without any clean-up of the parent's."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _limit_memory(run.memory_limit)
+    seconds = math.ceil(run.time_limit)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     try:
         result = _simulate(run, traces)
         answer.send({"status": rows.FINE, "result": result, "cpu_seconds": process_time()})
     except MemoryError:
+        _limit_memory(None)  # room to say so
         answer.send({"status": rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"})
     except Exception as error:  # whatever a run raises is its reason, never the campaign's end
         answer.send({"status": rows.FAILED, "reason": f"{type(error).__name__}: {error}"})
@@ -88,18 +97,28 @@ def _child(run: Run, traces: Path, answer: Connection) -> None:
     os._exit(0)
 
 
-def _limit_memory(mebibytes: int) -> None:
-    """No more than this above what the executor has mapped already."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
-    limit = pages * resource.getpagesize() + mebibytes * 2**20
+def _limit_memory(mebibytes: int | None) -> None:
+    """No more than this above what the executor has mapped already; None lifts the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = most
+    if mebibytes is not None:
+        statm = Path("/proc/self/statm")
+        pages = int(statm.read_text().split()[0]) if statm.exists() else 0
+        limit = pages * resource.getpagesize() + mebibytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit if most < 0 else min(limit, most), most))
 
 
 def _simulate(run: Run, traces: Path) -> Mapping[str, Any]:
     scenario = parse(run.scenario, run.folder)
+    parent = os.getppid()
+
+    def progress(_: float) -> None:
+        """An executor that was killed cannot end its runs: they see it and end themselves."""
+        if os.getppid() != parent:
+            os._exit(1)
+
     if not run.traced:
-        return traced(scenario) if run.check else simulate(scenario)
+        return traced(scenario, progress=progress) if run.check else simulate(scenario, progress=progress)
     path = trace_path(traces, run.run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return traced(scenario, path, check=run.check)
+    return traced(scenario, path, check=run.check, progress=progress)

@@ -1,0 +1,31 @@
+"""`gossamer report`: a run directory as one page to read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(help="A run directory of `gossamer experiment run`.")],
+    markdown: Annotated[Path | None, typer.Option(help="Also write the verdicts as Markdown to this file.")] = None,
+) -> int:
+    """Write report.html into a run directory: figures, claims with verdicts and numbers, settings, commands.
+
+    One file that needs nothing else: mail it, print it, open it without a network.
+
+    Example:
+
+        gossamer report runs/thesis
+    """
+    from gossamer.pipeline.experiments.directory import Directory
+    from gossamer.pipeline.experiments.markdown import verdict_table
+    from gossamer.pipeline.experiments.report import read_outcome, write_report
+
+    path = write_report(directory)
+    if markdown is not None:
+        kept, collection = Directory.open(directory)
+        markdown.write_text(verdict_table(collection, read_outcome(kept)), "utf-8")
+    Console().print(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True, highlight=False)
+    return 0

@@ -1,0 +1,81 @@
+"""The fault campaign: scenarios from seeds, and a violation that one command replays."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gossamer.pipeline.experiments import rows
+from gossamer.pipeline.experiments.campaign import draw, scenario_toml, violations
+from gossamer.pipeline.experiments.directory import Directory
+from gossamer.pipeline.experiments.files import load
+from gossamer.pipeline.experiments.grid import runs
+from gossamer.pipeline.experiments.work import do
+from gossamer.sim.checked import traced
+from gossamer.sim.run import simulate
+from gossamer.sim.scenario import canonical, parse
+from gossamer.sim.scenario import load as load_scenario
+
+CAMPAIGN = Path("experiments/campaign.toml")
+
+
+def test_a_seed_is_a_scenario_and_every_fault_ends_before_the_traffic() -> None:
+    for seed in range(1, 200):
+        scenario = parse(draw(seed))
+
+        assert canonical(scenario) == canonical(parse(draw(seed)))
+        for fault in scenario.fault:
+            assert fault.at + fault.for_ <= scenario.duration
+
+
+def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
+    drawn = [draw(seed) for seed in range(1, 400)]
+
+    assert {table["protocol"]["name"] for table in drawn} == {"rpbcast", "pbcast", "lbrm", "basic"}
+    assert {table["topology"]["kind"] for table in drawn} >= {"lan", "star", "tree", "tiers", "transit-stub", "mesh"}
+    kinds = {fault["kind"] for table in drawn for fault in table["fault"]}
+    assert kinds == {"partition", "crash", "disconnect", "perturb", "lose", "join", "leave", "cut"}
+    assert any(fault.get("memory") == "lost" for table in drawn for fault in table["fault"])
+    assert any("burst" in table["loss"] for table in drawn)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_seeds_hold_every_specification(seed: int) -> None:
+    result = traced(parse({**draw(seed), "seed": seed}))
+
+    assert result["violations"] == []
+
+
+def test_a_scenario_file_is_the_scenario(tmp_path: Path) -> None:
+    for seed in range(1, 40):
+        table = {**draw(seed), "name": "x", "seed": seed}
+        path = tmp_path / "x.toml"
+        path.write_text(scenario_toml(table), "utf-8")
+
+        assert canonical(load_scenario(path)) == canonical(parse(table))
+
+
+def test_a_violation_names_its_seed_and_the_command_that_replays_it(tmp_path: Path) -> None:
+    collection = load(CAMPAIGN)
+    planned = runs(collection.experiments[0], 3)
+    directory = Directory.create(tmp_path / "out", collection, {})
+    table = [do(run, directory.traces) for run in planned]
+    assert violations_of(directory, table, planned) == []
+    table[1]["violations"] = [{"spec": "reliable-multicast", "message": "planted"}]
+    table[2]["virtual_seconds"] = 1e9
+
+    found = violations_of(directory, table, planned)
+
+    assert [(v["seed"], v["spec"]) for v in found] == [(2, "reliable-multicast"), (3, "convergence")]
+    path = Path(found[0]["replay"].removeprefix("gossamer simulate "))
+    assert simulate(load_scenario(path))["trace_hash"] == table[1]["trace_hash"]
+    json.dumps(found)
+
+
+def violations_of(directory: Directory, table: list[dict[str, Any]], planned: Any) -> list[dict[str, Any]]:
+    for part in directory.parts():
+        part.unlink()
+    directory.add(pa.Table.from_batches([rows.batch(table)]))
+    return violations(directory, planned)
