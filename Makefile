@@ -6,12 +6,12 @@ SOURCES := $(wildcard src tests benchmarks)
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check soak bench clean
+.PHONY: help setup java nft demo test check thesis soak bench clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
 
-setup: $(INSTALLED) java ## make .venv with everything, and see that Spark has a Java
+setup: $(INSTALLED) java nft ## make .venv with everything, see that Spark has a Java and the tests a firewall
 
 $(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh venv
@@ -21,6 +21,9 @@ $(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
 
 java: $(INSTALLED)
 	@tools/setup.sh java
+
+nft: $(INSTALLED)
+	@tools/setup.sh nft
 
 demo: setup ## a live group with 5% loss: every event everywhere, then archived and audited with Spark
 	$(BIN)/gossamer demo --loss 0.05 --spark
@@ -33,6 +36,10 @@ check: $(INSTALLED) ## ruff, mypy and the import contract
 
 test: setup check ## check, then every test but the long runs
 	$(BIN)/python -m pytest -n 2 -m "not soak" --durations=10
+
+thesis: setup ## every figure of the papers as a claim, checked on Spark: a report in runs/thesis
+	$(BIN)/gossamer experiment run thesis --out runs/thesis
+	-$(BIN)/gossamer report runs/thesis
 
 soak: setup ## the long runs
 	$(BIN)/python -m pytest -m soak

@@ -140,11 +140,11 @@ def test_a_subscriber_that_is_killed_disappears_and_nobody_else_notices():
                 (gone,) = set(a.members()) - {a.me, b.me}
                 publishing = asyncio.ensure_future(_steadily(a, 2000))
                 victim.signal(signal.SIGKILL)
-                back = start(place, "sub", GROUP, "--count", "1", environment=named("victim", suspect_after=0.5))
                 await publishing
                 assert payloads(await collect(heard, 2000)) == [b"%d" % n for n in range(2000)]
                 assert b.stats()["lost"] == {}
                 await until(lambda: gone not in (*a.members(), *b.members()))
+                back = start(place, "sub", GROUP, "--count", "1", environment=named("victim", suspect_after=0.5))
                 await until(lambda: len(a.members()) == 3)
                 a.publish("n", b"for the one that is back")
                 status, out, _ = await asyncio.to_thread(back.wait)

@@ -69,7 +69,7 @@ def test_every_verdict_is_as_it_must_be(studied: Studied) -> None:
         "predicted": "holds",
         "measured": "holds",
     }
-    assert outcome.bad
+    assert not outcome.bad  # that a claim fails is a finding
     assert [case.item for case in outcome.verdicts[0].cases] == ["rpbcast", "basic"]
 
 
@@ -308,6 +308,6 @@ def test_a_cluster_without_the_package_installed(tmp_path: Path) -> None:
 
     done = gossamer("experiment", "run", str(SMALL), "--out", str(out), "--master", "local-cluster[2,1,1024]", "--json")
 
-    assert done.returncode == 1, done.stderr  # one claim fails, as it must
+    assert done.returncode == 0, done.stderr  # that a claim fails is for the report to tell
     outcome = json.loads(done.stdout)
     assert (outcome["runs"], outcome["failed"]) == (8, [])

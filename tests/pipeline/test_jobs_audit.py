@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import gossamer
 from gossamer.cli import main
 from gossamer.live.group import Group
+from gossamer.live.logger import logger
 from gossamer.pipeline.audit import audit, summary
 from gossamer.pipeline.latency import latency
 from gossamer.pipeline.session import PipelineError
@@ -142,21 +143,20 @@ def test_a_live_group_is_audited_from_its_log_and_its_traces(spark: SparkSession
     name = f"audited {os.getpid()}"
 
     async def live() -> None:
-        with open_store(tmp_path / "store") as store:
-            writers = [TraceWriter(tmp_path / f"member{n}.parquet", "live", {}) for n in range(3)]
-            async with Group(name, settings, store=store):
-                groups = [Group(name, settings, trace=writer) for writer in writers]
-                async with groups[0] as publisher, groups[1] as one, groups[2] as two:
-                    subscriptions = [one.subscribe(">"), two.subscribe(">")]
-                    for n in range(300):
-                        publisher.publish(f"s.{n % 2}", str(n).encode())
-                        await asyncio.sleep(0)
-                    await publisher.flush()
-                    for subscription in subscriptions:
-                        for _ in range(300):
-                            await anext(subscription)
-            for writer in writers:
-                writer.close()
+        writers = [TraceWriter(tmp_path / f"member{n}.parquet", "live", {}) for n in range(3)]
+        async with logger(name, tmp_path / "store", settings, retain="forever"):
+            groups = [Group(name, settings, trace=writer) for writer in writers]
+            async with groups[0] as publisher, groups[1] as one, groups[2] as two:
+                subscriptions = [one.subscribe(">"), two.subscribe(">")]
+                for n in range(300):
+                    publisher.publish(f"s.{n % 2}", str(n).encode())
+                    await asyncio.sleep(0)
+                await publisher.flush()
+                for subscription in subscriptions:
+                    for _ in range(300):
+                        await anext(subscription)
+        for writer in writers:
+            writer.close()
 
     asyncio.run(asyncio.wait_for(live(), 60))
     traces = read_traces(spark, sorted(tmp_path.glob("member*.parquet")))

@@ -64,8 +64,8 @@ def run(
 ) -> int:
     """Run an experiment: every point of its grid with every seed, then metrics, figures and verdicts.
 
-    A run directory that holds the same experiment, half done, is continued. Exit code 1 if a claim fails, a
-    specification was violated or a run could not be finished.
+    A run directory that holds the same experiment, half done, is continued. Exit code 1 if a specification
+    was violated or a run could not be finished; a claim that fails is a finding, and the report's to tell.
 
     Examples:
 

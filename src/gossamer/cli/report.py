@@ -13,19 +13,24 @@ def report(
 ) -> int:
     """Write report.html into a run directory: figures, claims with verdicts and numbers, settings, commands.
 
-    One file that needs nothing else: mail it, print it, open it without a network.
+    One file that needs nothing else: mail it, print it, open it without a network. Exit code 1 if a claim fails.
 
     Example:
 
         gossamer report runs/thesis
     """
+    from gossamer.pipeline.experiments.claims import FAILS
     from gossamer.pipeline.experiments.directory import Directory
     from gossamer.pipeline.experiments.markdown import verdict_table
     from gossamer.pipeline.experiments.report import read_outcome, write_report
 
     path = write_report(directory)
+    kept, collection = Directory.open(directory)
+    outcome = read_outcome(kept)
     if markdown is not None:
-        kept, collection = Directory.open(directory)
-        markdown.write_text(verdict_table(collection, read_outcome(kept)), "utf-8")
+        markdown.write_text(verdict_table(collection, outcome), "utf-8")
     Console().print(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True, highlight=False)
-    return 0
+    failing = [verdict["says"] for verdict in outcome["verdicts"] if verdict["verdict"] == FAILS]
+    if failing:
+        Console().print(f"{len(failing)} of {len(outcome['verdicts'])} claims fail; the report says why we think so")
+    return 1 if failing else 0

@@ -3,9 +3,9 @@
 Receivers report how far they have seen a sender, eight times a window. A sender follows those who keep up, and never
 the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
 blamed for the time, and let go when the blame exceeds `patience` and most have caught up. It then falls back to repair,
-and is followed again when it has caught up. Blame wears off slowly, so over a long time who is slower than half
-of what the others could is let go. Where most are slow, the sender waits for them: there is nobody whose rate would suffer. Who
-shows no progress at all for a long time is let go in any case.
+and is followed again when it has caught up. Blame wears off at half the speed of time: who is a little slower than the
+others is waited for, who is slower than half of what they could is not. Where most are slow, the sender waits for them:
+there is nobody whose rate would suffer. Who shows no progress at all for a long time is let go in any case.
 """
 
 from math import inf

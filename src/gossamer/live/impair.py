@@ -100,6 +100,10 @@ class ImpairedTransport:
             return self._inner.read(sock, handle)
         return self._inner.read(sock, lambda datagrams, address: self._pass_on(datagrams, address, handle))
 
+    def ignore_self(self) -> None:
+        """As the transport does."""
+        self._inner.ignore_self()
+
     def close(self) -> None:
         """The sockets; what is still on its way never comes."""
         for handle in self._late:

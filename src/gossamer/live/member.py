@@ -96,6 +96,7 @@ class Member:
         self._reading = False
         self._stopped = False
         self._own_address = transport.address
+        transport.ignore_self()
         host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
         self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=f"{host}:{port}")

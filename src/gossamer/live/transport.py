@@ -114,6 +114,9 @@ class Transport(Protocol):
     def read(self, sock: socket.socket, handle: Handler) -> bool:
         """Hand over what is there, a bounded amount of it; whether there may be more."""
 
+    def ignore_self(self) -> None:
+        """Do not hear our own multicast, where the kernel can keep it from us."""
+
     def close(self) -> None:
         """Both sockets."""
 
@@ -133,8 +136,6 @@ class UdpTransport:
             raise
         host, port = self.unicast.getsockname()[:2]
         self.address: Address = (host.partition("%")[0], port)
-        if endpoint.version == 4:
-            ignore(self.multicast, *self.address)
         self.mtu = self.local.mtu
         version = endpoint.version
         self.datagram_bytes_max = min(self.mtu - _HEADERS_BYTES[version], _PAYLOAD_BYTES_MAX[version])
@@ -170,6 +171,11 @@ class UdpTransport:
                 address = address[:2]  # IPv6: without flow and zone
             handle(self._segments(size, ancillary) if ancillary else [self._view[:size]], address)
         return True
+
+    def ignore_self(self) -> None:
+        """Do not hear our own multicast, where the kernel can keep it from us."""
+        if self.endpoint.version == 4:
+            ignore(self.multicast, *self.address)
 
     def close(self) -> None:
         """Both sockets."""
