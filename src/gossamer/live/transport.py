@@ -37,8 +37,10 @@ Handler = Callable[[Datagrams, Address], None]
 
 GSO_BYTES_MAX = 65_000
 GSO_SEGMENTS_MAX = 60
-READS_PER_WAKEUP = 16
-"""How many reads one wake-up may take, so that the application's coroutines get their turn."""
+BYTES_PER_WAKEUP = 1 << 20
+"""How much one wake-up may read, so that the application's coroutines get their turn."""
+_SMALL_BYTES = 4096
+"""A read of this much or less is put together with the next; and counts as so much, for the work that it makes."""
 
 _HEADERS_BYTES = {4: 28, 6: 48}
 _PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
@@ -158,19 +160,38 @@ class UdpTransport:
         return self._send(datagrams, self._destination(address))
 
     def read(self, sock: socket.socket, handle: Handler) -> bool:
-        """Hand over what is there, a bounded amount of it; whether there may be more."""
-        receive, buffers = sock.recvmsg_into, self._buffers
-        for _ in range(READS_PER_WAKEUP):
+        """Hand over what is there, a bounded amount of it; whether there may be more.
+
+        Datagrams that come one by one are handed over together, if they come from one place.
+        """
+        receive, buffers, left = sock.recvmsg_into, self._buffers, BYTES_PER_WAKEUP
+        small: Datagrams = []
+        origin: Address = ("", 0)
+        while left > 0:
             try:
                 size, ancillary, _, address = receive(buffers, 64)
             except (BlockingIOError, InterruptedError):
-                return False
+                break
             except ConnectionRefusedError:
                 continue  # an earlier datagram of ours found nobody
+            left -= max(size, _SMALL_BYTES)
             if len(address) != 2:
                 address = address[:2]  # IPv6: without flow and zone
-            handle(self._segments(size, ancillary) if ancillary else [self._view[:size]], address)
-        return True
+            if small and address != origin:
+                handle(small, origin)
+                small = []
+            if size > _SMALL_BYTES:
+                if small:
+                    handle(small, origin)
+                    small = []
+                handle(self._segments(size, ancillary) if ancillary else [self._view[:size]], address)
+            else:
+                origin = address
+                data = memoryview(self._buffer[:size])  # of its own: the buffer is used again
+                small += _cut(data, ancillary) if ancillary else [data]
+        if small:
+            handle(small, origin)
+        return left <= 0
 
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can keep it from us."""
@@ -183,12 +204,7 @@ class UdpTransport:
         self.unicast.close()
 
     def _segments(self, size: int, ancillary: list[tuple[int, int, bytes]]) -> Datagrams:
-        view = self._view[:size]
-        for level, kind, data in ancillary:
-            if level == SOL_UDP and kind == UDP_GRO:
-                (each,) = _GRO.unpack_from(data)
-                return [view[at : at + each] for at in range(0, size, each)]
-        return [view]
+        return _cut(self._view[:size], ancillary)
 
     def _destination(self, address: Address) -> tuple[Any, ...]:
         """As the socket wants it: the zone of a link-local address is our interface's; others ignore it."""
@@ -229,6 +245,15 @@ class UdpTransport:
                 raise
             return 1
         return 0
+
+
+def _cut(data: memoryview, ancillary: list[tuple[int, int, bytes]]) -> Datagrams:
+    """The datagrams that the kernel has joined into one read, as its ancillary data says."""
+    for level, kind, found in ancillary:
+        if level == SOL_UDP and kind == UDP_GRO:
+            (each,) = _GRO.unpack_from(found)
+            return [data[at : at + each] for at in range(0, len(data), each)]
+    return [data]
 
 
 def bursts(datagrams: list[bytes]) -> list[list[bytes]]:

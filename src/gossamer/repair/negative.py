@@ -28,7 +28,9 @@ class NegativeGossip(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._asking: PerSender = {}
-        self._outstanding: PerSender = {}  # of these, what was asked for this round, where there is a limit to that
+        self._asking_count = 0
+        self._outstanding: PerSender = {}  # of these, what was asked for, where there is a limit to that
+        self._just_asked: PerSender = {}  # of these, what was asked for since the last round
         self._outstanding_count = 0
         self._limit = ladder.settings.request_packets
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
@@ -63,6 +65,7 @@ class NegativeGossip(Rung):
     def gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask one peer at once, without waiting for the round (000 §4.1)."""
         self._asking.setdefault(sender, RangeSet()).add(first, last)
+        self._asking_count += last - first + 1
         self._found.append((self._round, sender, first, last))
         self._ask({sender: RangeSet([(first, last)])}, out)
         self._hurry(now)
@@ -70,7 +73,7 @@ class NegativeGossip(Rung):
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
         self._forget(sender, first, last)
-        if self._limit and self._asking and self._outstanding_count <= self._limit // 2:
+        if self._limit and self._outstanding_count < min(self._limit // 2, self._asking_count):
             known = self._outstanding
             self._ask({s: n.difference(known[s]) if s in known else n for s, n in self._asking.items()}, out)
 
@@ -79,7 +82,7 @@ class NegativeGossip(Rung):
         self._forget(sender, first, last)
 
     def _forget(self, sender: int, first: int, last: int) -> None:
-        remove(self._asking, sender, first, last)
+        self._asking_count -= remove(self._asking, sender, first, last)
         self._outstanding_count -= remove(self._outstanding, sender, first, last)
 
     def _ask(self, wanted: PerSender, out: Effects) -> None:
@@ -93,11 +96,23 @@ class NegativeGossip(Rung):
             self._note(some)
             out.append(Unicast(target, Request(some)))
 
+    def _overdue(self) -> PerSender:
+        """What was asked for before the last round, or never: what was asked for since may still be on its way."""
+        known = self._just_asked
+        self._outstanding = {s: n.intersection(self._asking[s]) for s, n in known.items() if s in self._asking}
+        self._outstanding_count = count(self._outstanding)
+        self._just_asked = {}
+        wanted = {s: n.difference(known[s]) if s in known else n for s, n in self._asking.items()}
+        overdue = take(wanted, max(1, self._limit - self._outstanding_count))
+        self._note(overdue)
+        return overdue
+
     def _note(self, asked: PerSender) -> None:
         """These are outstanding."""
         if self._limit:
             for sender, numbers in asked.items():
                 self._outstanding.setdefault(sender, RangeSet()).update(numbers)
+                self._just_asked.setdefault(sender, RangeSet()).update(numbers)
             self._outstanding_count = count(self._outstanding)
 
     # The gossiper.
@@ -109,9 +124,7 @@ class NegativeGossip(Rung):
         for _ in range(self.ladder.settings.fanout if self.ladder.is_member else 0):
             target = self._target()
             if target is not None:
-                self._outstanding, self._outstanding_count = {}, 0
-                missing = take(self._asking, self._limit)
-                self._note(missing)
+                missing = self._overdue() if self._limit else take(self._asking, 0)
                 gossip = self.ladder.complete(now, target, Gossip(missing, stamp=self._stamp(now, target)))
                 out.append(Unicast(target, gossip))
         if self._askers and self._round % self.ladder.settings.gc_rounds == 0:
