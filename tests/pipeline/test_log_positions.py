@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.core.ranges import RangeSet
+from gossamer.pipeline.options import parse_keys
 from gossamer.pipeline.positions import Extent, from_offset, limited, parse, to_offset
 from gossamer.pipeline.session import PipelineError
 
@@ -104,3 +105,13 @@ def test_a_position_that_is_none_is_refused_in_one_line(text):
     with pytest.raises(PipelineError, match="startingOffsets") as refused:
         parse("startingOffsets", text)
     assert "\n" not in str(refused.value)
+
+
+def test_keys_are_given_as_in_settings(tmp_path):
+    key = bytes(range(32))
+    (tmp_path / "group.key").write_text(key.hex() + "\n")
+    assert parse_keys(f"@{tmp_path / 'group.key'}, {key.hex()}") == (key, key)
+    with pytest.raises(PipelineError, match="32 bytes"):
+        parse_keys("abcd")
+    with pytest.raises(PipelineError, match="missing"):
+        parse_keys(f"@{tmp_path / 'missing'}")

@@ -12,7 +12,8 @@ from gossamer.pipeline import positions
 from gossamer.pipeline.positions import Positions
 from gossamer.pipeline.session import PipelineError
 from gossamer.pubsub.subjects import SubjectError, check_pattern
-from gossamer.wire.keys import KeyRing, parse_key
+from gossamer.settings.group import read_key
+from gossamer.wire.keys import KeyRing
 
 NAMES = (
     *("store", "subscribe", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger", "failOnDataLoss"),
@@ -93,12 +94,15 @@ class ReadOptions:
 
 
 def parse_keys(text: str) -> tuple[bytes, ...]:
-    """Keys with commas or line ends between them: what was sealed before a key was changed needs the old one."""
-    parts = [part for part in text.replace(",", "\n").splitlines() if part.strip()]
+    """Keys with commas or line ends between them: what was sealed before a key was changed needs the old one.
+
+    Each is written as in `Settings`: the key itself, or `@` and the file that holds it.
+    """
+    parts = [part.strip() for part in text.replace(",", "\n").splitlines() if part.strip()]
     try:
-        return tuple(map(parse_key, parts))
+        return tuple(read_key("key", part) for part in parts)
     except ValueError as error:
-        raise PipelineError(f"key: {error}") from None
+        raise PipelineError(str(error)) from None
 
 
 def _where(option: str, text: str) -> str | Positions:
