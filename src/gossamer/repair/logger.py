@@ -123,10 +123,12 @@ class Logger(Rung):
         self._log.setdefault(sender, RangeSet()).add(first, last)
         if sender in self._damaged:
             remove(self._damaged, sender, first, last)
-        size = 0 if self._retention.off else sum(len(packet.body) for packet in run)
-        stretch = Stretch(now, sender, last, size)
-        self._arrivals.append(stretch)
-        self._retention.arrived(stretch)
+        self._arrivals.append(Stretch(now, sender, last, 0))
+        if self.ladder.settings.retention_bytes:  # counted packet by packet: a run may be as large as what is kept
+            for packet in run:
+                self._retention.arrived(Stretch(now, sender, packet.seqno, len(packet.body)))
+        else:
+            self._retention.arrived(Stretch(now, sender, last, 0))
 
     def log_lacks(self, numbers: PerSender) -> PerSender:
         """What was never here."""
