@@ -64,7 +64,7 @@ def test_it_never_follows_the_slowest():
     rounds = [sender.round(1, 2, 3) for _ in range(200)]  # 2 s, and receiver 4 says nothing
     assert list(sender.window.lagging) == [4]
     blocked = sum(sent == 0 for sent in rounds)
-    assert blocked * 0.01 <= 2.5 * PATIENCE  # blame wears off meanwhile, at half the speed of time
+    assert blocked * 0.01 <= 1.5 * PATIENCE
     assert all(rounds[-100:])
 
 
@@ -96,9 +96,9 @@ def test_blame_wears_off():
         hiccup()
         assert not sender.window.lagging
         sender.now += 20.0
-    for _ in range(5):  # so many in a row are too many
-        if not sender.window.lagging:
-            hiccup()
+    hiccup()
+    hiccup()  # two in a row are too many
+    hiccup()
     assert list(sender.window.lagging) == [3]
 
 

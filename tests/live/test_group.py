@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import AsyncExitStack
-from itertools import count
 from random import Random
 
 import pytest
@@ -13,40 +11,8 @@ import pytest
 import gossamer
 from gossamer.core.settings import SettingError
 from gossamer.live.group import Group
-from gossamer.live.impair import ImpairedTransport, Impairments
 from gossamer.live.transport import Endpoint, TransportError, UdpTransport
-
-GROUP = f"group of process {os.getpid()}"
-"""Tests run side by side; groups of other names do not hear each other, whatever their ports."""
-_ports = count(20_000 + os.getpid() * 37 % 20_000)
-PATIENCE_S = 60.0
-
-
-def settings(**changes) -> gossamer.Settings:
-    """A group of its own for each test."""
-    return gossamer.Settings(address=f"239.192.77.7:{next(_ports)}", **changes)
-
-
-def run(story) -> None:
-    asyncio.run(asyncio.wait_for(story, PATIENCE_S))
-
-
-def impaired(seed: int, **chances: float) -> type[UdpTransport]:
-    class Bad(ImpairedTransport):
-        def __init__(self, endpoint: Endpoint) -> None:
-            super().__init__(endpoint)
-            self.impair(Impairments(**chances), Random(seed))
-
-    return Bad
-
-
-async def collect(subscription, wanted: int) -> list:
-    items: list = []
-    async for batch in subscription.batches():
-        items += batch
-        if len(items) >= wanted:
-            return items
-    return items
+from tests.live.members import GROUP, collect, impaired, run, settings, until
 
 
 def test_an_event_reaches_every_member_and_the_publisher_itself():
@@ -95,7 +61,7 @@ def test_members_come_and_go():
         shared = settings()
         async with gossamer.join(GROUP, shared) as a:
             async with gossamer.join(GROUP, shared) as b:
-                assert len(a.members()) == len(b.members()) == 2
+                await until(lambda: len(a.members()) == len(b.members()) == 2)
             assert len(a.members()) == 1
 
     run(story())

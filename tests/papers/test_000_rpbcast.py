@@ -23,7 +23,7 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.membership.view import MEMBER
+from gossamer.membership.view import JOINING, LEFT, MEMBER
 
 from .hand import Letter, Table
 
@@ -452,7 +452,7 @@ def joining(table, member=9, **started):
 
 
 def sponsor(table, member, source, seen, freshness=None):
-    mine = Entry(member, MEMBER, freshness if freshness is not None else freshness_of(table, member))
+    mine = Entry(member, JOINING, freshness if freshness is not None else freshness_of(table, member))
     entries = [mine, *(Entry(other, MEMBER, 0) for other in range(4))]
     table.step(member, Heard(source, Members(entries, seen=seen, sponsors=True)))
 
@@ -496,7 +496,7 @@ def test_who_is_not_a_member_does_not_sponsor():
     """Reference: 000 §5.3 (pending members are not allowed to be sponsors)"""
     table = joining(rpbcast())
     table.letters.clear()
-    table.step(9, Heard(8, Join(Entry(8, MEMBER, 1))))
+    table.step(9, Heard(8, Join(Entry(8, JOINING, 1))))
     assert not table.take(Members)
 
 
@@ -511,6 +511,38 @@ def test_a_join_is_repeated_until_it_succeeds_and_then_everybody_learns_of_it():
     assert table.stacks[9].is_member
     assert all(9 in stack.peers.all() for stack in table.stacks.values())
     assert len({stack.peers.signature for stack in table.stacks.values()}) == 1
+    assert not any(stack.peers.joining for stack in table.stacks.values())
+
+
+def test_who_is_about_to_join_is_told_apart_until_it_knows_its_time():
+    """Another sponsor may have seen more than we had when it asked us. Reference: 000 §5.3 (t_join is the maximum)"""
+    table = joining(rpbcast(sponsors=2))
+    table.step(0, Heard(9, Join(Entry(9, JOINING, freshness_of(table, 9)))))
+    assert 9 in table.stacks[0].peers.all()
+    assert table.stacks[0].peers.joining == {9}
+    for source, seen in [(0, {0: 4}), (1, {0: 6})]:
+        sponsor(table, 9, source, seen)
+    table.settle()
+    assert not table.stacks[0].peers.joining
+    assert 9 in table.stacks[0].peers.all()
+
+
+def test_who_left_long_ago_is_forgotten():
+    """Else views would grow for ever. Reference: 000 §5.3"""
+    table = rpbcast()
+    for member in range(100, 200):
+        table.step(0, Heard(1, Members([Entry(member, LEFT, 1 + member)])))
+    assert all(member in remembered(table, 0) for member in range(100, 200))
+    table.wait(1000.0)
+    assert not remembered(table, 0) & set(range(100, 200))
+    assert remembered(table, 0) >= {0, 1, 2, 3}
+
+
+def remembered(table, member):
+    """Whom a member's view holds, as it tells a newcomer."""
+    table.letters.clear()
+    table.step(member, Heard(1, Members([], answer=True)))
+    return {entry.member for letter in table.take(Members) for entry in letter.message.entries}
 
 
 def test_a_leave_needs_sponsors_too_and_ends_the_claim():

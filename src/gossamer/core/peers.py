@@ -25,6 +25,7 @@ class Peers:
         "_weights",
         "addresses",
         "claimants",
+        "joining",
         "loggers",
         "me",
         "rtt",
@@ -36,6 +37,8 @@ class Peers:
         self.loggers = loggers
         self.claimants = members
         """Members for which packets are kept in the log: those in reach, and those that will be back."""
+        self.joining: frozenset[int] = frozenset()
+        """Members that do not yet know from where on they are."""
         self.signature = 0
         """How the view hashes, where views can differ; 0 where an oracle gives them."""
         self.addresses: dict[int, str] = {}

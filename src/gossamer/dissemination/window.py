@@ -3,16 +3,14 @@
 Receivers report how far they have seen a sender, eight times a window. A sender follows those who keep up, and never
 the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
 blamed for the time, and let go when the blame exceeds `patience` and most have caught up. It then falls back to repair,
-and is followed again when it has caught up. Blame wears off at half the speed of time: who is a little slower than the
-others is waited for, who is slower than half of what they could is not. Where most are slow, the sender waits for them:
-there is nobody whose rate would suffer. Who shows no progress at all for a long time is let go in any case.
+and is followed again when it has caught up. Blame wears off while a receiver does not hold up the sender: who does so
+for less than half of the time is waited for, who does so for longer is not. Where most are slow, the sender waits for
+them: there is nobody whose rate would suffer. Who shows no progress at all for a long time is let go in any case.
 """
 
 from math import inf
 
 _STRIDES = 8
-_WEARS_OFF = 0.5
-"""Blame that wears off in a second."""
 _DEAD_PATIENCES = 10
 """Without progress for this many times `patience`, a receiver is not waited for, whoever else there is."""
 
@@ -112,8 +110,9 @@ class Window:
         self._blocked_at = now
         if self._most_are_within(self.size // 2, head):
             for member in behind:
-                blame, at = self._blame.get(member, (0.0, now))
-                self._blame[member] = max(0.0, blame - _WEARS_OFF * (now - at)) + since, now
+                blame, at = self._blame.get(member, (0.0, now - since))
+                in_peace = now - at - since
+                self._blame[member] = max(0.0, blame - in_peace) + since, now
 
     def _let_go(self, now: float, head: int) -> None:
         behind = self._behind(head)

@@ -30,10 +30,10 @@ from gossamer.live.reach import multicast_reaches_us
 from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
-from gossamer.live.watch import Watch
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
+from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
@@ -126,12 +126,12 @@ class Group:
         self._envelope = envelope
         self._since = self._sampled_at = monotonic()
         self._sampled = (0, 0)
-        watch = Watch(self.me, self._trace)
+        recorder = Recorder(self._trace)
         self._inbox = Inbox(
             self.me,
             self.settings.queue_events,
             self.settings.event_bytes_max,
-            watch,
+            recorder,
             ordered=tuning.protocol.ordering == "fifo",
             pause=lambda: self._member.pause(),
             resume=lambda: self._member.resume(),
@@ -141,7 +141,7 @@ class Group:
             tuning.protocol,
             transport,
             envelope,
-            watch=watch,
+            recorder=recorder,
             inbox=self._inbox,
             past_known=self._past_known,
             profile=lambda: json.dumps(self.profile()).encode(),
@@ -262,8 +262,9 @@ class Group:
     # Looking.
 
     def members(self) -> tuple[int, ...]:
-        """Who is in the group, as far as this member knows."""
-        return self._member.stack.peers.all()
+        """Who is in the group, as far as this member knows: they are owed whatever is published from now on."""
+        peers = self._member.stack.peers
+        return tuple(member for member in peers.all() if member not in peers.joining)
 
     def loggers(self) -> tuple[int, ...]:
         """Which of them are loggers."""

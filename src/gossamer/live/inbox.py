@@ -7,6 +7,7 @@ past is asked for again, packets below that number come once more: only subscrip
 from collections import Counter
 from collections.abc import Callable, Container
 from itertools import count as counting
+from time import time
 from weakref import WeakValueDictionary
 
 from gossamer.core.effects import ReportLost
@@ -14,9 +15,9 @@ from gossamer.core.ids import Phase
 from gossamer.core.messages import Horizon, PerSender
 from gossamer.core.packets import Packet, Run
 from gossamer.live.subscription import Losses, Lost, Subscription
-from gossamer.live.watch import Watch
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
+from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
 from gossamer.wire.events import Event, count_events, is_fragment, unpack
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
@@ -39,7 +40,7 @@ class Inbox:
         me: int,
         limit: int,
         event_bytes_max: int,
-        watch: Watch,
+        recorder: Recorder,
         *,
         ordered: bool,
         pause: Callable[[], None],
@@ -52,7 +53,7 @@ class Inbox:
         """Events that no application has taken yet."""
         self._me = me
         self._limit = limit
-        self._watch = watch
+        self._recorder = recorder
         self._ordered = ordered
         self._pause = pause
         self._resume = resume
@@ -98,8 +99,8 @@ class Inbox:
             if not run:
                 return
         self._marks[sender] = run[-1].seqno + 1
-        if self._watch.tracing:
-            self._watch.delivered(run, phase)
+        for packet in run if self._recorder.tracing else ():
+            self._recorder.delivered(time(), (self._me,), packet, phase)
         rung = "own" if sender == self._me else phase
         if not self._subscriptions:  # nobody looks: it is enough to count
             self.received[rung] += sum(map(_count, run))
@@ -123,7 +124,7 @@ class Inbox:
         if effect.first >= mark or not self._ordered:
             self._marks[effect.sender] = effect.last + 1
             self.lost[effect.reason] += effect.last - effect.first + 1
-            self._watch.lost(effect)
+            self._recorder.lost(time(), self._me, effect)
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
 

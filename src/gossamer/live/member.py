@@ -37,10 +37,10 @@ from gossamer.live.disk import Disk
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.transport import Address, Datagrams, Transport
-from gossamer.live.watch import Watch
 from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
+from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
 
 _SLACK_S = 0.0005
@@ -62,7 +62,7 @@ class Member:
         transport: Transport,
         envelope: Envelope,
         *,
-        watch: Watch,
+        recorder: Recorder,
         inbox: Inbox,
         past_known: Callable[[PerSender | None], None],
         profile: Callable[[], bytes],
@@ -80,7 +80,7 @@ class Member:
         self._header = header
         self._transport = transport
         self._envelope = envelope
-        self._watch = watch
+        self._recorder = recorder
         self._inbox = inbox
         self._deliver = inbox.delivered
         self._past_known = past_known
@@ -245,20 +245,21 @@ class Member:
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
         match effect:
             case Announce(run):
-                self._watch.published(run)
+                for packet in run if self._recorder.tracing else ():
+                    self._recorder.published(time(), packet)
             case ReportLost():
                 self._inbox.given_up(effect)
             case BecomeMember(horizon):
-                self._watch.joined(horizon)
+                self._recorder.joined(time(), self.me, horizon)
                 self._inbox.begin(horizon)
                 self.joined.set()
             case BecomeStranger():
-                self._watch.noted("leave")
+                self._recorder.noted(time(), self.me, "leave")
                 self.left.set()
             case Refuse(_, reason):
                 self.stats[f"refused: {reason}"] += 1
             case Note():
-                self._watch.note(effect)
+                self._recorder.note(time(), self.me, effect)
             case Replay() if self.disk is not None:
                 repairs = [self._envelope.repair(LOGGER, entry.datagram) for entry in self.disk.read(effect)]
                 self.sent["repair"] += len(repairs)
@@ -278,8 +279,8 @@ class Member:
     def _close(self, message: Message, to: int) -> bytes:
         datagram = self._envelope.close(message)
         self.sent[message.kind] += 1
-        if self._watch.tracing:
-            self._watch.sent(to, message, len(datagram))
+        if self._recorder.tracing:
+            self._recorder.sent(time(), self.me, to, message, len(datagram))
         return datagram
 
     def _send_to_group(self, datagrams: list[bytes]) -> None:

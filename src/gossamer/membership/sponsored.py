@@ -4,7 +4,8 @@ To join, a process multicasts its wish until k members (or all, if they are fewe
 is in their view; if nobody ever answers, it may found the group itself. Each
 of these sponsors says how far it has seen every sender; the join takes effect at the element-wise maximum of
 that, t_join. Nothing sent after t_join is collected before the new member has it: a sponsor acknowledges to a
-logger only in gossip that carries its view, and so the logger learns of the new member first.
+logger only in gossip that carries its view, and so the logger learns of the new member first. Then it says that it is
+in: until it does, it is joining, and what is published meanwhile may come before t_join.
 
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. To leave is to
 join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back.
@@ -15,13 +16,15 @@ from collections.abc import Mapping
 from gossamer.core.effects import BecomeMember, BecomeStranger, Multicast, Note, Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Entry, Gossip, Horizon, Join, Leave, Members
-from gossamer.membership.view import DISCONNECTED, LEFT, MEMBER, STATUS_NAMES, View
+from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
 _ANNOUNCE = "sponsored.announce"
+_REMEMBERED_S = 600.0
+"""Who has left is remembered for so long: no view that knows it as a member is older."""
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
-STRANGER, JOINING, IN, LEAVING = range(4)
+STRANGER, ASKING, IN, LEAVING = range(4)
 
 
 class Sponsored(Rung):
@@ -30,7 +33,7 @@ class Sponsored(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         members = ladder.peers.all()
-        self._standing = IN if ladder.me in members else JOINING
+        self._standing = IN if ladder.me in members else ASKING
         self._view = View(Entry(m, MEMBER, 0, m in ladder.peers.loggers) for m in members)
         self._freshness = 0
         self._sponsors: dict[int, None] = {}
@@ -50,10 +53,10 @@ class Sponsored(Rung):
         """A member from the first moment, or one that has to join."""
         self.ladder.is_member = self._standing == IN
         self._publish_view()
-        if self._standing == JOINING:
+        if self._standing == ASKING:
             restored = self.ladder.restored
             self._resume = restored.recovers and self.ladder.settings.recovery == "at-least-once"
-            self._begin(now, JOINING, out)
+            self._begin(now, ASKING, out)
 
     def leave_asked(self, now: float, out: Effects) -> None:
         """Say goodbye until somebody has heard it."""
@@ -69,13 +72,14 @@ class Sponsored(Rung):
             self._declare(now, MEMBER, out)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
-        """The hash of our view."""
+        """The hash of our view, in which who left long ago is forgotten: without that, it would grow for ever."""
+        self._view.forget_before(int((now - _REMEMBERED_S) * 1e6))
         gossip.view = self._view.signature()
 
     def suspected(self, now: float, member: int, out: Effects) -> None:
         """Put down as disconnected who is not heard any more; who lives refutes it."""
         entry = self._view.get(member)
-        if entry is not None and entry.status == MEMBER and self._standing == IN:
+        if entry is not None and entry.status in (MEMBER, JOINING) and self._standing == IN:
             doubt = Entry(member, DISCONNECTED, entry.freshness + 1, entry.logger, entry.address)
             self._merge([doubt], out)
             out.append(Multicast(Members([doubt])))
@@ -92,11 +96,10 @@ class Sponsored(Rung):
 
     def _announce(self, now: float, out: Effects) -> None:
         self._announced += 1
-        if self._standing == JOINING and 0 < self.ladder.settings.found_after < self._announced:
-            self._merge([self._entry(MEMBER)], out)  # nobody is there: found the group
-            self._settle(now, out)
-        elif self._standing == JOINING:
-            out.append(Multicast(Join(self._entry(MEMBER), self._resume)))
+        if self._standing == ASKING and 0 < self.ladder.settings.found_after < self._announced:
+            self._settle(now, out)  # nobody is there: found the group
+        elif self._standing == ASKING:
+            out.append(Multicast(Join(self._entry(JOINING), self._resume)))
         elif self._standing == LEAVING:
             out.append(Multicast(Leave(self._freshness)))
         if self._standing == IN:
@@ -120,11 +123,11 @@ class Sponsored(Rung):
 
     def _count_sponsor(self, now: float, source: int, message: Members, out: Effects) -> None:
         mine = next((e for e in message.entries if e.member == self.ladder.me), None)
-        wanted = {JOINING: MEMBER, LEAVING: LEFT}.get(self._standing)
+        wanted = {ASKING: JOINING, LEAVING: LEFT}.get(self._standing)
         if mine is None or mine.freshness != self._freshness or mine.status != wanted:
             return
         logger = source in self.ladder.peers.loggers
-        if self._resume and self._standing == JOINING and not logger:
+        if self._resume and self._standing == ASKING and not logger:
             return  # only a logger knows where we stopped
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
@@ -134,9 +137,10 @@ class Sponsored(Rung):
             self._settle(now, out)
 
     def _settle(self, now: float, out: Effects) -> None:
-        if self._standing == JOINING:
+        if self._standing == ASKING:
             self._standing = IN
             self.ladder.begin(self._t_join)
+            self._declare(now, MEMBER, out)
             out.append(BecomeMember(dict(self._t_join)))
         else:
             self._standing = STRANGER
@@ -148,7 +152,7 @@ class Sponsored(Rung):
     def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
         if self._standing != IN:
             return  # only members sponsor
-        if message.entry.member != source or message.entry.status != MEMBER:
+        if message.entry.member != source or message.entry.status != JOINING:
             return
         self._merge([message.entry], out)
         if self._offers(message.resume):
@@ -205,5 +209,6 @@ class Sponsored(Rung):
         self.ladder.peers.replace(self._view.members(), self._view.claimants())
         if self._view.knows_loggers():  # before, those are in charge that were given
             self.ladder.peers.loggers = self._view.loggers()
+        self.ladder.peers.joining = self._view.joining()
         self.ladder.peers.addresses = {e.member: e.address for e in self._view.entries() if e.address}
         self.ladder.peers.signature = self._view.signature()

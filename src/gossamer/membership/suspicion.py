@@ -13,7 +13,7 @@ from gossamer.core.effects import Note, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Paused, Resumed
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Echo, Gossip, Heartbeat, Heartbeats, Members, Message, Report, Request
+from gossamer.core.messages import Ack, Echo, Gossip, Heartbeat, Heartbeats, Join, Members, Message, Report, Request
 from gossamer.core.packets import Run
 
 _LOOK = "suspicion.look"
@@ -31,7 +31,7 @@ class Suspicion(Rung):
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """A sign of life is whatever a member says itself."""
-        return dict.fromkeys((Ack, Echo, Gossip, Heartbeat, Heartbeats, Members, Report, Request), self._told)
+        return dict.fromkeys((Ack, Echo, Gossip, Heartbeat, Heartbeats, Join, Members, Report, Request), self._told)
 
     def alarms(self) -> Mapping[str, TimerHandler]:
         """Look who is silent."""

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from gossamer.core.messages import Entry
 from gossamer.core.signature import signature
 
-LEFT, MEMBER, DISCONNECTED = range(3)
-STATUS_NAMES = ("left", "member", "disconnected")
+LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
+_FORGET_EVERY = 60_000_000
+"""Tombstones are looked through when freshness, which is microseconds, has grown by so much."""
+STATUS_NAMES = ("left", "member", "disconnected", "joining")
 
 
 class View:
@@ -19,6 +21,7 @@ class View:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries = {entry.member: entry for entry in entries}
         self._signature: int | None = None
+        self._forgotten_before = 0
 
     def entries(self) -> list[Entry]:
         """Everything known, tombstones too."""
@@ -46,8 +49,12 @@ class View:
         return [e for e in self._entries.values() if e.freshness > theirs.get(e.member, -1)]
 
     def members(self) -> tuple[int, ...]:
-        """Those in reach, ascending."""
-        return tuple(sorted(m for m, e in self._entries.items() if e.status == MEMBER))
+        """Those in reach, ascending; also those that are about to join, for they must hear what comes."""
+        return tuple(sorted(m for m, e in self._entries.items() if e.status in (MEMBER, JOINING)))
+
+    def joining(self) -> frozenset[int]:
+        """Those of them that do not yet know from where on they are members."""
+        return frozenset(m for m, e in self._entries.items() if e.status == JOINING)
 
     def claimants(self) -> tuple[int, ...]:
         """Those for whom packets are kept: in reach, or to be back."""
@@ -70,6 +77,9 @@ class View:
 
     def forget_before(self, freshness: int) -> None:
         """Drop tombstones older than this."""
+        if freshness <= self._forgotten_before + _FORGET_EVERY:
+            return
+        self._forgotten_before = freshness
         for entry in self.entries():
             if entry.status == LEFT and entry.freshness < freshness:
                 del self._entries[entry.member]

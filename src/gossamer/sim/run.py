@@ -15,11 +15,11 @@ from gossamer.core.settings import SettingError
 from gossamer.presets import bounds, describe, promises
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
-from gossamer.sim.recorder import Recorder, Sink
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
 from gossamer.sim.world import MakeStack, World
 from gossamer.stack import Stack
+from gossamer.trace.recorder import Recorder, Sink
 
 GRACE_S = 0.5
 """How long a run goes on after everything is settled, so that what must not happen has time to happen."""

@@ -37,10 +37,10 @@ from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.sim.ledger import Ledger
 from gossamer.sim.network import HopNetwork, Network
-from gossamer.sim.recorder import Recorder
 from gossamer.sim.scenario import Scenario
 from gossamer.sim.topology import Topology
 from gossamer.sim.traffic import arrivals
+from gossamer.trace.recorder import Recorder
 from gossamer.wire import size as wire_size
 
 MakeStack = Callable[[int, tuple[int, ...], Random], Automaton]
