@@ -6,7 +6,7 @@ SOURCES := $(wildcard src tests benchmarks)
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java nft demo test check thesis soak bench clean
+.PHONY: help setup java nft browser demo test check thesis soak bench clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -25,6 +25,9 @@ java: $(INSTALLED)
 nft: $(INSTALLED)
 	@tools/setup.sh nft
 
+browser: $(INSTALLED)
+	@tools/setup.sh browser
+
 demo: setup ## a live group with 5% loss: every event everywhere, then archived and audited with Spark
 	$(BIN)/gossamer demo --loss 0.05 --spark
 
@@ -34,7 +37,7 @@ check: $(INSTALLED) ## ruff, mypy and the import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: setup check ## check, then every test but the long runs
+test: setup browser check ## check, then every test but the long runs
 	$(BIN)/python -m pytest -n 2 -m "not soak" --durations=10
 
 thesis: setup ## every figure of the papers as a claim, checked on Spark: a report in runs/thesis

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make setup` needs from the machine:  tools/setup.sh venv | java | nft
+# What `make setup` needs from the machine:  tools/setup.sh venv | java | nft | browser
 # Nothing that is present is installed again; what may not be installed is named in one line.
 set -eu
 
@@ -58,9 +58,16 @@ ensure_nft() { # only root can make the namespaces that it is for, so only root 
     command -v nft >/dev/null || say "no nft, so the tests with real packet loss will be skipped; install nftables (apt-get install nftables)"
 }
 
+ensure_browser() {
+    if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then return; fi
+    apt_install --no-install-recommends chromium || true
+    command -v chromium >/dev/null || say "no Chromium, so the tests that look at a report in a browser will be skipped; install chromium (apt-get install chromium)"
+}
+
 case "${1:-}" in
 venv) make_venv ;;
 java) ensure_java ;;
 nft) ensure_nft ;;
-*) say "usage: tools/setup.sh venv | java | nft"; exit 2 ;;
+browser) ensure_browser ;;
+*) say "usage: tools/setup.sh venv | java | nft | browser"; exit 2 ;;
 esac

@@ -20,6 +20,7 @@ from gossamer.pipeline.experiments.study import Outcome, conduct
 from gossamer.pipeline.session import PipelineError
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
+from tests import browser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +97,29 @@ def test_a_directory_holds_it_all_and_the_report_needs_nothing_else(studied: Stu
     assert "prefers-color-scheme: dark" in page
     assert "src=" not in page
     assert 'href="http' not in page
+
+
+def test_the_report_in_a_browser(studied: Studied, tmp_path: Path) -> None:
+    page = write_report(studied[0].path)
+    questions = {
+        "figures": "[...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().width)",
+        "claims": "document.querySelectorAll('.claim').length",
+        "broken": "[...document.links].filter(a => !document.querySelector(a.hash)).length",
+        "wide": "document.documentElement.scrollWidth - innerWidth",
+        "paper": "getComputedStyle(document.body).backgroundColor",
+        "fetched": "performance.getEntriesByType('resource').length",
+    }
+
+    light, dark = (browser.ask(page, questions, tmp_path, dark=dark) for dark in (False, True))
+    narrow = browser.ask(page, questions, tmp_path, width=500)
+
+    assert light["figures"]
+    assert min(light["figures"]) > 300
+    assert (light["claims"], light["broken"], light["fetched"]) == (5, 0, 0)
+    assert light["wide"] <= 0
+    assert narrow["wide"] <= 0  # tables scroll by themselves, the page does not
+    assert (light["paper"], dark["paper"]) == ("rgb(253, 253, 251)", "rgb(22, 24, 28)")
+    assert browser.pdf_of(page, tmp_path).startswith(b"%PDF")
 
 
 def test_a_killed_run_goes_on_where_it_stopped(spark: "SparkSession", studied: Studied, tmp_path: Path) -> None:
