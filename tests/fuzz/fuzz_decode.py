@@ -25,7 +25,7 @@ with atheris.instrument_imports(include=["gossamer"]):
 
 KEY = bytes(range(32))
 KEYS = KeyRing([KEY])
-HEADER = b"G\x01\x01\x00" + bytes(12)
+HEADER = b"G\x02\x01\x00" + bytes(12)
 
 
 def read_datagram(data: bytes) -> None:
@@ -36,7 +36,7 @@ def read_datagram(data: bytes) -> None:
 
 def read_headed_datagram(data: bytes) -> None:
     """The same behind a good header and with a good checksum; the first byte is the code of the message."""
-    read_datagram(checksummed(b"G\x01" + data[:1] + bytes(13) + data[1:]))
+    read_datagram(checksummed(b"G\x02" + data[:1] + bytes(13) + data[1:]))
 
 
 def read_events(data: bytes) -> None:
@@ -76,7 +76,7 @@ def read_whole(data: bytes) -> None:
 def open_forged(data: bytes) -> None:
     """Whatever was not sealed with the key is refused, and leaves nothing behind."""
     opener = Opener(KEYS)
-    for datagram in (data, b"S\x01" + data[:14] + key_id(KEY).to_bytes(4, "big") + data[14:]):
+    for datagram in (data, b"S\x02" + data[:14] + key_id(KEY).to_bytes(4, "big") + data[14:]):
         for check in (True, False):
             with suppress(WireError):
                 opener.open(datagram, check)

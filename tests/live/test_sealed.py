@@ -126,7 +126,7 @@ class Stranger(threading.Thread):
 
     def _attack(self) -> None:
         rng = self._rng
-        heard = rng.choice(self.captured) if self.captured else b"S\x01" + rng.randbytes(100)
+        heard = rng.choice(self.captured) if self.captured else b"S\x02" + rng.randbytes(100)
         at = rng.randrange(len(heard))
         forged = bytearray(heard)
         forged[at] ^= 1 << rng.randrange(8)

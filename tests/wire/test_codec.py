@@ -97,7 +97,7 @@ def test_a_message_cut_short_is_refused_or_shorter(header, message, data):
 
 @given(st.binary(max_size=80))
 def test_any_bytes_decode_or_raise_wire_error(data):
-    for datagram in (data, checksummed(data), checksummed(b"G\x01" + data)):
+    for datagram in (data, checksummed(data), checksummed(b"G\x02" + data)):
         with suppress(WireError):
             decode(datagram)
 

@@ -199,7 +199,7 @@ def test_an_unsealed_datagram_is_refused():
 @given(st.binary(max_size=100), st.booleans())
 def test_any_bytes_open_or_raise_wire_error(data, check):
     _, opener = pair()
-    for datagram in (data, b"S\x01" + data, b"S\x01" + bytes(14) + key_id(OLD).to_bytes(4, "big") + data):
+    for datagram in (data, b"S\x02" + data, b"S\x02" + bytes(14) + key_id(OLD).to_bytes(4, "big") + data):
         with suppress(WireError):
             opener.open(datagram, check)
         with suppress(WireError):

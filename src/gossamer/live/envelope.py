@@ -6,13 +6,14 @@ Both know how to repair with a datagram as it travelled: what a log holds goes o
 from typing import Protocol
 
 from gossamer.core.ids import Phase
-from gossamer.core.messages import Data, Message, Repair
+from gossamer.core.messages import Data, Message, Profile, Repair
 from gossamer.core.packets import Packet
 from gossamer.wire import Header, WireError, decode, encode
-from gossamer.wire.codec import REPAIR_BYTES, repair_of
+from gossamer.wire.codec import REPAIR_BYTES, decode_packet, encode_packet, repair_of
 from gossamer.wire.keys import KeyRing
 
-Opened = tuple[Header, Message]
+Opened = Packet | tuple[Header, Message]
+"""Most of what comes is the first pass of a packet of this group, and its sender says it: then it is just that."""
 
 
 class Envelope(Protocol):
@@ -37,6 +38,19 @@ class Envelope(Protocol):
         """Datagrams that were not opened, by reason."""
 
 
+def answer_in(envelope: Envelope, datagram: memoryview, group: int, nonce: int) -> tuple[int, Profile] | None:
+    """Who answers to our probe, and what; None if this is anything else."""
+    try:
+        opened = envelope.open(datagram)
+    except WireError:
+        return None
+    if isinstance(opened, Packet):
+        return None
+    header, message = opened
+    ours = isinstance(message, Profile) and message.nonce == nonce and header.group == group
+    return (header.source, message) if ours and isinstance(message, Profile) else None
+
+
 class OpenEnvelope:
     """No key: everybody can read and write."""
 
@@ -52,6 +66,9 @@ class OpenEnvelope:
 
     def open(self, datagram: memoryview) -> Opened:
         """Plain; the checksum tells what is damaged."""
+        packet = decode_packet(datagram, self._header.group)
+        if packet is not None:
+            return packet
         try:
             return decode(datagram)
         except WireError:
@@ -60,7 +77,7 @@ class OpenEnvelope:
 
     def as_travelled(self, packet: Packet) -> bytes:
         """Made anew, byte for byte the same."""
-        return encode(self._header, Data(packet))
+        return encode_packet(self._header.group, packet)
 
     def repair(self, phase: Phase, travelled: bytes) -> bytes:
         """Around what was kept."""
@@ -97,25 +114,26 @@ class SealedEnvelope:
         """What does not authenticate is refused before anything of it is looked at."""
         sealed = bytes(datagram)
         plain = self._opener.open(sealed)
+        packet = decode_packet(plain, self._header.group)
+        if packet is not None:
+            packet.sealed = sealed
+            return packet
         try:
             if self._sealing.is_repair(plain):
                 header, repair, inner = self._opener.open_repair(plain)
                 repair.packet.sealed = inner
                 return header, repair
-            header, message = decode(plain)
+            return decode(plain)
         except self._sealing.SealError:
             raise
         except WireError:
             self._malformed += 1
             raise
-        if isinstance(message, Data):
-            message.packet.sealed = sealed
-        return header, message
 
     def as_travelled(self, packet: Packet) -> bytes:
         """As its sender sealed it: for our own packets, now."""
         if not packet.sealed:
-            packet.sealed = self._sealer.seal(encode(self._header, Data(packet)))
+            packet.sealed = self._sealer.seal(encode_packet(self._header.group, packet))
         return packet.sealed
 
     def repair(self, phase: Phase, travelled: bytes) -> bytes:

@@ -155,42 +155,44 @@ class Member:
     def _arrived(self, datagrams: Datagrams, address: Address) -> None:
         if address == self._own_address:
             return  # the group's address reaches us, too
+        now, open_ = self.now(), self._envelope.open
         run: list[Packet] = []
-        now = self.now()
-        refusing = self.disk is not None and self.disk.failure
+        following = sender = -1
         for datagram in datagrams:
             try:
-                header, message = self._envelope.open(datagram)
+                opened = open_(datagram)
             except WireError:
                 continue  # the envelope counts it
-            source = header.source
-            if header.group != self._header.group or source == self.me:
-                self.stats["not for us"] += source != self.me
-                continue
-            if type(message) is Data:
-                packet = message.packet
-                if run and (run[-1].seqno + 1 != packet.seqno or run[-1].sender != packet.sender):
-                    self._take_run(now, run, refusing)
-                    run = []
-                run.append(packet)
+            if isinstance(opened, Packet):
+                if opened.seqno == following and opened.sender == sender:
+                    run.append(opened)
+                else:
+                    self._take_run(now, run)
+                    run, sender, following = [opened], opened.sender, opened.seqno
+                following += 1
             else:
-                if run:
-                    self._take_run(now, run, refusing)
-                    run = []
-                self._heard(now, source, message, address)
-        if run:
-            self._take_run(now, run, refusing)
+                self._take_run(now, run)
+                run, following = [], -1
+                header, message = opened
+                self._heard(now, header, message, address)
+        self._take_run(now, run)
         self._arm()
         if self.progress is not None:
             self.progress()
 
-    def _take_run(self, now: float, run: Run, refusing: str | bool) -> None:
-        if refusing:
+    def _take_run(self, now: float, run: Run) -> None:
+        if not run or run[0].sender == self.me:
+            return
+        if self.disk is not None and self.disk.failure:
             self.stats["refused: the log has failed"] += len(run)
             return
         self._carry_out(self.stack.step(now, Received(run[0].sender, run, FIRST_PASS)))
 
-    def _heard(self, now: float, source: int, message: Message, address: Address) -> None:
+    def _heard(self, now: float, header: Header, message: Message, address: Address) -> None:
+        source = header.source
+        if header.group != self._header.group or source == self.me:
+            self.stats["not for us"] += source != self.me
+            return None
         if isinstance(message, Probe):
             return self._answer(now, message, address)
         if source not in self.stack.peers.addresses:
@@ -228,16 +230,23 @@ class Member:
     def _execute(self, effects: list[Effect]) -> None:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
+        tracing, first_passes = self._recorder.tracing, 0
         for effect in effects:
             if isinstance(effect, Deliver):
                 self._deliver(effect.run, effect.phase)
             elif isinstance(effect, Multicast):
-                to_group.append(self._close(effect.message, EVERYONE))
+                message = effect.message
+                if type(message) is Data and not tracing:  # most of what a publisher does
+                    to_group.append(self._envelope.as_travelled(message.packet))
+                    first_passes += 1
+                else:
+                    to_group.append(self._close(message, EVERYONE))
             elif isinstance(effect, Unicast):
                 to_one.setdefault(effect.to, []).append(self._close(effect.message, effect.to))
             else:
                 self._execute_rare(effect, to_one)
         if to_group:
+            self.sent[Data.kind] += first_passes
             self._send_to_group(to_group)
         for member, datagrams in to_one.items():
             self._send_to(member, datagrams)

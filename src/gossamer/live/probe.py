@@ -6,15 +6,17 @@ Whoever asks is no member and leaves no trace in the group. A group with a key a
 import asyncio
 import json
 import secrets
+from contextlib import suppress
 from random import Random
 from typing import Any
 from zlib import crc32
 
-from gossamer.core.messages import Probe, Profile
+from gossamer.core.messages import Probe
+from gossamer.live.envelope import answer_in
 from gossamer.live.group import MakeTransport, envelope_for, trusted
 from gossamer.live.transport import Address, Datagrams, UdpTransport
 from gossamer.settings import Settings
-from gossamer.wire import Header, WireError
+from gossamer.wire import Header
 
 _ASK_S = 0.1
 
@@ -32,12 +34,9 @@ async def probe(
 
     def arrived(datagrams: Datagrams, address: Address) -> None:
         for datagram in datagrams:
-            try:
-                origin, message = envelope.open(datagram)
-                if isinstance(message, Profile) and message.nonce == nonce and origin.group == header.group:
-                    answers[origin.source] = dict(json.loads(message.text))
-            except (WireError, ValueError):
-                continue
+            if (answer := answer_in(envelope, datagram, header.group, nonce)) is not None:
+                with suppress(ValueError, TypeError):  # of somebody who does not speak as we do
+                    answers[answer[0]] = dict(json.loads(answer[1].text))
         if enough and len(answers) >= enough:
             complete.set()
 

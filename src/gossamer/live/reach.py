@@ -6,10 +6,10 @@ That shows one direction, from the contact to us; networks that carry only the o
 import asyncio
 import secrets
 
-from gossamer.core.messages import Probe, Profile
-from gossamer.live.envelope import Envelope
+from gossamer.core.messages import Probe
+from gossamer.live.envelope import Envelope, answer_in
 from gossamer.live.transport import Address, Datagrams, Transport
-from gossamer.wire import Header, WireError
+from gossamer.wire import Header
 
 HEARD_WITHIN_S = 0.5
 _ASK_S = 0.1
@@ -24,11 +24,7 @@ async def multicast_reaches_us(
 
     def arrived(datagrams: Datagrams, _: Address) -> None:
         for datagram in datagrams:
-            try:
-                origin, message = envelope.open(datagram)
-            except WireError:
-                continue
-            if isinstance(message, Profile) and message.nonce == nonce and origin.group == header.group:
+            if answer_in(envelope, datagram, header.group, nonce) is not None:
                 heard.set()
 
     loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@
  8  source, 8 bytes: the member that sent this datagram
 16  the message: for data its number (8 bytes) and body; for a repair its phase and the whole datagram
     of the origin, verbatim; for all others their fields, as `fields` writes them
+ .  CRC-32 of all of this, 4 bytes, least significant first: so the CRC-32 of a whole datagram is one constant
 """
 
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ from gossamer.wire.fields import (
 )
 
 MAGIC: Final = 0x47
-VERSION: Final = 1
+VERSION: Final = 2
 
 _HEADER = Struct("!BBBBIQ")
 _SEQNO = Struct("!Q")
@@ -64,10 +65,11 @@ DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
 _DATA, _REPAIR = 1, 2
-_DATA_HEAD = Struct("!BBBBIQQ")
+_DATA_HEAD = Struct("!IIqq")
+_DATA_BEGINS: Final = int.from_bytes((MAGIC, VERSION, _DATA, 0))
 _BODY_AT: Final = _DATA_HEAD.size
-_BEYOND: Final = 1 << 63
-_OURS: Final = (MAGIC, VERSION, 0)
+_INTACT: Final = 0x2144DF1C
+"""The CRC-32 of anything that ends in its own CRC-32."""
 _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Ack: (3, (("have", PER_SENDER),)),
     Request: (4, (("wanted", PER_SENDER),)),
@@ -116,15 +118,32 @@ class Header:
 def encode(header: Header, message: Message) -> bytes:
     """The datagram for `message`."""
     if isinstance(message, Data):
-        return _encode_data(header.group, message.packet)
+        return encode_packet(header.group, message.packet)
     if isinstance(message, Repair):
         head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
-        return checksummed(head + bytes([PHASES.index(message.phase)]) + _encode_data(header.group, message.packet))
+        return checksummed(head + bytes([PHASES.index(message.phase)]) + encode_packet(header.group, message.packet))
     code, fields = _FIELDS[type(message)]
     out = bytearray(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source))
     for name, codec in fields:
         codec.put(out, getattr(message, name))
     return checksummed(bytes(out))
+
+
+def encode_packet(group: int, packet: Packet) -> bytes:
+    """The datagram of the first pass of a packet; the body, which may be 64 KB, is copied once."""
+    head = _DATA_HEAD.pack(_DATA_BEGINS, group, packet.sender, packet.seqno)
+    body = packet.body
+    return b"".join((head, body, crc32(body, crc32(head)).to_bytes(CHECKSUM_BYTES, "little")))
+
+
+def decode_packet(datagram: bytes | memoryview, group: int) -> Packet | None:
+    """The packet of an intact data datagram of this group, quickly; None for whatever else it may be (see `decode`)."""
+    if len(datagram) < DATA_BYTES:
+        return None
+    begins, of, sender, seqno = _DATA_HEAD.unpack_from(datagram)
+    if begins != _DATA_BEGINS or of != group or sender < 0 or seqno < 0 or crc32(datagram) != _INTACT:
+        return None
+    return Packet(sender, seqno, bytes(datagram[_BODY_AT:-CHECKSUM_BYTES]))
 
 
 def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:
@@ -135,7 +154,7 @@ def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:
 
 def checksummed(content: bytes) -> bytes:
     """With its CRC-32 behind it."""
-    return content + crc32(content).to_bytes(CHECKSUM_BYTES, "big")
+    return content + crc32(content).to_bytes(CHECKSUM_BYTES, "little")
 
 
 def size(message: Message) -> int:
@@ -153,10 +172,6 @@ def size(message: Message) -> int:
 def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
     """The header and the message of a datagram; WireError, never any other error, if it is not one."""
     data = _intact(memoryview(datagram))
-    if len(data) >= _BODY_AT and data[2] == _DATA:  # most of what comes: in one go
-        magic, version, _, flags, group, source, seqno = _DATA_HEAD.unpack_from(data)
-        if (magic, version, flags) == _OURS and source < _BEYOND and seqno < _BEYOND:
-            return Header(group, source), Data(Packet(source, seqno, bytes(data[_BODY_AT:])))
     header, code = _decode_header(data)
     try:
         return header, _decode_message(header, code, data)
@@ -164,18 +179,11 @@ def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
         raise WireError(str(error)) from None
 
 
-def _encode_data(group: int, packet: Packet) -> bytes:
-    head = _HEADER.pack(MAGIC, VERSION, _DATA, 0, group, packet.sender) + _SEQNO.pack(packet.seqno)
-    check = crc32(packet.body, crc32(head)).to_bytes(CHECKSUM_BYTES, "big")
-    return b"".join((head, packet.body, check))  # the body, which may be 64 KB, is copied once
-
-
 def _intact(data: memoryview) -> memoryview:
     """The datagram without its checksum, which must be right."""
-    content = data[:-CHECKSUM_BYTES]
-    if len(data) < CHECKSUM_BYTES or crc32(content) != int.from_bytes(data[-CHECKSUM_BYTES:], "big"):
+    if len(data) < CHECKSUM_BYTES or crc32(data) != _INTACT:
         raise WireError("damaged: the checksum does not match")
-    return content
+    return data[:-CHECKSUM_BYTES]
 
 
 def _decode_header(data: memoryview) -> tuple[Header, int]:
@@ -210,13 +218,12 @@ def _decode_message(header: Header, code: int, data: memoryview) -> Message:
 
 
 def _decode_packet(header: Header, data: memoryview) -> Packet:
-    body_at = HEADER_BYTES + _SEQNO.size
-    if len(data) < body_at:
+    if len(data) < _BODY_AT:
         raise WireError("data without a sequence number")
     (seqno,) = _SEQNO.unpack_from(data, HEADER_BYTES)
     if seqno >= 1 << 63:
         raise WireError("sequence number beyond 63 bits")
-    return Packet(header.source, seqno, bytes(data[body_at:]))
+    return Packet(header.source, seqno, bytes(data[_BODY_AT:]))
 
 
 def _decode_repair(header: Header, data: memoryview) -> Repair:
