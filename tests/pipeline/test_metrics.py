@@ -1,14 +1,22 @@
 """The metrics that Spark computes from traces are the numbers that the simulator counted itself."""
 
+import asyncio
+import json
+import subprocess
+import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gossamer.live.group import Group
 from gossamer.pipeline.metrics import METRICS, SUMMARIES, measure, read_traces
 from gossamer.pipeline.session import PipelineError
 from gossamer.sim.checked import traced
 from gossamer.sim.scenario import load
+from gossamer.trace.writer import TraceWriter
+from tests.live import members
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,6 +134,68 @@ def test_every_metric_has_a_sentence_and_runs(spark: "SparkSession", trace: "Dat
     for name, metric in {**METRICS, **SUMMARIES}.items():
         assert metric.says.startswith("per "), name
         assert "run" in measure(spark, name, trace).columns, name
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict[int, dict[str, Any]]]:
+    """The traces of a real group on a bad line, and what its members counted themselves."""
+    folder = tmp_path_factory.mktemp("live")
+    paths = [folder / f"member{n}.parquet" for n in range(3)]
+    counted: dict[int, dict[str, Any]] = {}
+
+    async def story() -> None:
+        place = members.settings()
+        async with AsyncExitStack() as stack:
+            writers = [stack.enter_context(TraceWriter(path, "live", {})) for path in paths]
+            lines = [members.impaired(seed, loss=0.1) for seed in range(3)]
+            groups = [
+                await stack.enter_async_context(
+                    Group(members.GROUP, place, members.impaired(seed, **bad), trace=writer)
+                )
+                for seed, writer in enumerate(writers)
+            ]
+            await members.until(lambda: all(len(group.members()) == 3 for group in groups))
+            heard = [group.subscribe(">") for group in groups[1:]]
+            for n in range(400):
+                groups[0].publish("n", b"%d" % n)
+                await asyncio.sleep(0.0005)
+            for subscription in heard:
+                await members.collect(subscription, 400)
+            counted.update((group.me, group.stats()) for group in groups)
+
+    members.run(story())
+    return paths, counted
+
+
+def test_the_same_metrics_on_live_traces(
+    spark: "SparkSession", live: tuple[list[Path], dict[int, dict[str, Any]]]
+) -> None:
+    paths, counted = live
+    trace = read_traces(spark, paths).cache()
+    packets = trace.where("kind = 'publish'").count()
+
+    [everywhere] = measure(spark, "everywhere", trace).collect()
+    [latency] = measure(spark, "latency", trace).collect()
+    phases = {row.phase: row.deliveries for row in measure(spark, "phases", trace).collect()}
+    repairs = {row.member: row.repairs for row in measure(spark, "load", trace).collect()}
+
+    assert 0 < packets <= 400
+    assert (everywhere.sent, everywhere.everywhere) == (packets, packets)
+    assert latency.deliveries == sum(phases.values()) == 3 * packets
+    assert 0 < latency["mean"] < 10
+    assert phases["peer"] > 0  # one in ten was lost
+    for member, stats in counted.items():
+        assert repairs.get(member, 0) >= stats["sent"].get("repair", 0)  # more may have left after it was counted
+    for name in {**METRICS, **SUMMARIES}:
+        assert {row.run for row in measure(spark, name, trace).select("run").distinct().collect()} <= {"live"}, name
+
+
+def test_measuring_live_traces_from_the_command_line(live: tuple[list[Path], Any]) -> None:
+    command = [sys.executable, "-m", "gossamer", "experiment", "measure", *map(str, live[0])]
+    done = subprocess.run([*command, "--metric", "latency", "--json"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["latency"][0]["run"] == "live"
 
 
 def test_an_unknown_metric_is_named(spark: "SparkSession", trace: "DataFrame") -> None:

@@ -12,7 +12,9 @@ from rich.table import Table
 from gossamer.core.settings import SettingError
 
 app = typer.Typer(
-    help="Run experiments on Spark: grids of simulations, their figures and claims.", no_args_is_help=True
+    help="Run experiments on Spark: grids of simulations, their figures and claims.",
+    epilog="Example: gossamer experiment run experiments/thesis.toml --out runs/thesis",
+    no_args_is_help=True,
 )
 
 COLOURS = {"holds": "green", "fails": "bold red", "not decided": "yellow"}
@@ -25,7 +27,12 @@ def list_experiments(
     folder: Annotated[Path, typer.Option(help="Where to look.")] = Path("experiments"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
-    """List the experiments here: how many runs each has, and what it asks."""
+    """List the experiments here: how many runs each has, and what it asks.
+
+    Example:
+
+        gossamer experiment list --folder experiments
+    """
     from gossamer.pipeline.experiments.files import load
     from gossamer.pipeline.experiments.study import plan
 

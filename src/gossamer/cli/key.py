@@ -13,7 +13,12 @@ from gossamer.settings import Settings
 from gossamer.settings.group import read_key
 from gossamer.wire.keys import KEY_BYTES, key_id, new_key, parse_key
 
-app = typer.Typer(name="key", help="Make the secret that a group shares, or print the id of one.", no_args_is_help=True)
+app = typer.Typer(
+    name="key",
+    help="Make the secret that a group shares, or print the id of one.",
+    epilog="Example: gossamer key new --out group.key",
+    no_args_is_help=True,
+)
 
 
 @app.command()

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
     from gossamer.pipeline.log import Log
 
-app = typer.Typer(help="The log of a group: what is in it, and its events as a file.", no_args_is_help=True)
+app = typer.Typer(
+    help="The log of a group: what is in it, and its events as a file.",
+    epilog="Example: gossamer log info /var/lib/quotes",
+    no_args_is_help=True,
+)
 
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The log, as `gossamer logger --store` names it.")]
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from gossamer.pipeline.options import ReadOptions
 
 app = typer.Typer(
-    help="Events on Spark: archive the log, replay it, and see how every event travelled.", no_args_is_help=True
+    help="Events on Spark: archive the log, replay it, and see how every event travelled.",
+    epilog="Example: gossamer pipeline archive /var/lib/quotes --out archive",
+    no_args_is_help=True,
 )
 
 Master = Annotated[str, typer.Option(help="Any Spark master.")]

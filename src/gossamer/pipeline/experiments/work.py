@@ -4,6 +4,7 @@ A run that crashes, hangs or eats the memory takes only its own process with it;
 goes on. It is tried a second time first, because a machine may have a bad moment.
 """
 
+import gc
 import math
 import multiprocessing
 import os
@@ -80,6 +81,7 @@ def _late(run: Run) -> dict[str, Any]:
 
 def _child(run: Run, traces: Path, answer: Connection) -> None:
     """In the run's own process: simulate, say what came of it, and end without any clean-up of the parent's."""
+    gc.freeze()  # what the executor has loaded is shared with it, and the collector would copy it page by page
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _limit_memory(run.memory_limit)
