@@ -149,10 +149,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict[int
             writers = [stack.enter_context(TraceWriter(path, "live", {})) for path in paths]
             lines = [members.impaired(seed, loss=0.1) for seed in range(3)]
             groups = [
-                await stack.enter_async_context(
-                    Group(members.GROUP, place, members.impaired(seed, **bad), trace=writer)
-                )
-                for seed, writer in enumerate(writers)
+                await stack.enter_async_context(Group(members.GROUP, place, line, trace=writer))
+                for line, writer in zip(lines, writers, strict=True)
             ]
             await members.until(lambda: all(len(group.members()) == 3 for group in groups))
             heard = [group.subscribe(">") for group in groups[1:]]
