@@ -615,6 +615,21 @@ def test_a_recovered_sender_starts_a_new_block_and_nobody_waits_for_the_unused_n
         assert not table.lost.get(member)
 
 
+def test_a_logger_that_publishes_says_itself_which_of_its_numbers_never_were():
+    """Reference: 000 §6.2"""
+    table = rpbcast(sequence_block=10)
+    table.publish(3, 3)
+    table.settle()
+    table.seat(3, (0, 1, 2, 3), Started({}, recovers=True, checked_out=10, logged={3: numbers((0, 2))}))
+    table.publish(3)
+    table.settle()
+    table.wait(PERIOD * 200)
+    for member in (0, 1, 2):
+        assert sorted(table.numbers(member, 3)) == [0, 1, 2, 10]
+        assert not table.stacks[member].streams[3].missing
+        assert not table.lost.get(member)
+
+
 def test_the_logger_spreads_that_numbers_never_were():
     """Reference: 000 §6.2 (loggers take over the responsibility)"""
     table = rpbcast()

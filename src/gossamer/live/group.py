@@ -20,7 +20,7 @@ from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
-from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.messages import Horizon, PerSender, count
 from gossamer.core.settings import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.inbox import Inbox
@@ -297,7 +297,7 @@ class Group:
             "waiting": inbox.waiting,
             "unsent": stack.unsent(),
             "unlogged": max(0, stack.streams[self.me].next - stack.settled()),
-            "missing": sum(len(stream.missing) for stream in stack.streams.values()),
+            "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
             "buffered": stack.buffered(),
             "lagging": sorted(stack.lagging()),
             "rates": self._rates(received),

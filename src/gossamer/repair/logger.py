@@ -15,7 +15,7 @@ from gossamer.core.effects import Collect, Multicast, Persist, Replay, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Committed, DamageFound, Stretch
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Gossip, Holdings, Horizon, Never, PerSender, Request, put, remove
+from gossamer.core.messages import Ack, Gossip, Holdings, Horizon, Never, PerSender, Request, count, put, remove
 from gossamer.core.packets import Run
 from gossamer.core.ranges import RangeSet
 from gossamer.core.streams import Stream
@@ -63,7 +63,7 @@ class Logger(Rung):
 
     def buffered(self) -> int:
         """Packets in the log."""
-        return sum(len(numbers) for numbers in self._log.values())
+        return count(self._log)
 
     def started(self, now: float, out: Effects) -> None:
         """Go on with what the log holds."""
@@ -76,9 +76,15 @@ class Logger(Rung):
             self._arrivals.append(stretch)
             self._retention.arrived(stretch)
         self._gone = {sender: numbers.copy() for sender, numbers in restored.collected.items()}
+        if restored.checked_out:  # of its own numbers, those never were that are not in its log (000 §6.2)
+            put(self._never, self.ladder.me, self._unused(restored.checked_out - 1))
         # first find out who is there: those count who have not acknowledged yet
         rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
         self.ladder.timers.set(_SWEEP, now + rounds * self.ladder.settings.gossip_period)
+
+    def _unused(self, last: int) -> RangeSet:
+        """What neither is nor was in the log, of this member's own numbers up to `last`."""
+        return self.log_lacks({self.ladder.me: RangeSet([(0, last)])}).get(self.ladder.me, _NOTHING)
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Its own packets are logged too."""
@@ -185,7 +191,8 @@ class Logger(Rung):
             in_log.subtract(self.ladder.buffer.kept_of(sender, in_log))
             put(logged, sender, in_log)
             put(gone, sender, numbers.intersection(self._gone.get(sender, RangeSet())))
-            put(never, sender, numbers.intersection(self._never.get(sender, RangeSet())))
+            if sender != self.ladder.me or not self.ladder.peers.other_loggers():  # those may have what ours lost
+                put(never, sender, numbers.intersection(self._never.get(sender, RangeSet())))
         if logged:
             self.ladder.service.offer(now, source, logged, self._replay, out)
         if gone:
