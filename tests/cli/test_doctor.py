@@ -47,7 +47,7 @@ def test_loopback_is_well(doctor):
         "bursts on lo": "ok",
     }
     assert set(found) >= {"mtu of lo", "receive buffer", "send buffer", "monotonic clock", "wall clock"}
-    assert set(found) >= {"java for Spark", "uvloop"}
+    assert set(found) >= {"java for Spark", "uvloop", "isal"}
     assert all(finding["change"] for finding in found.values() if finding["verdict"] != "ok")
 
 

@@ -80,7 +80,8 @@ def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
     yield from diagnosis.network(tried, settings.interface, only=interface is not None)
     yield from diagnosis.clock()
     yield _java()
-    yield _uvloop()
+    yield _faster("uvloop", "asyncio's own loop is used")
+    yield _faster("isal", "checksums take three times as long")
 
 
 def _defaults(given: dict[str, str]) -> "Settings":
@@ -111,12 +112,12 @@ def _java() -> "Finding":
     return Finding("java for Spark", "ok", f"Java {version[1]}, {java}")
 
 
-def _uvloop() -> "Finding":
+def _faster(package: str, without: str) -> "Finding":
     from gossamer.live.diagnosis import Finding
 
-    if find_spec("uvloop") is None:
-        return Finding("uvloop", "warn", "not installed: asyncio's own loop is used", "pip install uvloop")
-    return Finding("uvloop", "ok", "installed")
+    if find_spec(package) is None:
+        return Finding(package, "warn", f"not installed: {without}", "pip install 'gossamer[fast]'")
+    return Finding(package, "ok", "installed")
 
 
 def _show(findings: "list[Finding]") -> None:

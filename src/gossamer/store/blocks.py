@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise, repeat
 from struct import Struct
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from gossamer.core.checksum import crc32
 from gossamer.store.contract import Damaged, Entry
 from gossamer.store.layout import DATAGRAM_BYTES_MAX
 

@@ -13,8 +13,8 @@ so a range is read, and deleted, in one sweep.
 from collections.abc import Iterable
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
+from gossamer.core.checksum import crc32
 from gossamer.core.messages import Horizon
 from gossamer.store.contract import Consumer, Entry, StoreError
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
+from gossamer.core.checksum import crc32
 from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
