@@ -31,6 +31,8 @@ TASKS_PER_CORE_LONG = 1
 TASK_SECONDS = 3.0
 """A task should take so long, by estimate: long against the cost of a task (about 50 ms), short against patience."""
 WAVES_AT_ONCE = 2
+SCHEDULER_CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""The JVM does little but schedule here: the cores that its best compiler and collector would take are for the runs."""
 
 
 @dataclass(frozen=True, slots=True)
