@@ -64,7 +64,10 @@ class Table:
 
     def step(self, member: int, happened: Input) -> list[Effect]:
         """One input; messages go on the table, the rest is written down."""
-        effects = self.stacks[member].step(self.now, happened)
+        stack = self.stacks[member]
+        effects = stack.step(self.now, happened)
+        while stack.next_deadline() <= self.now and not isinstance(happened, Woke):  # the same instant goes on
+            effects = [*effects, *stack.step(self.now, happened := Woke())]
         self.effects.setdefault(member, []).extend(effects)
         for effect in effects:
             self._carry_out(member, effect)

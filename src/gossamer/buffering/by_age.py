@@ -40,12 +40,11 @@ class _Bucket:
         self._last_turn: tuple[PerSender, list[Part], PerSender] | None = None
 
     def get(self, sender: int, seqno: int) -> Packet | None:
-        for of, first, last in self.parts:
-            if of == sender and first <= seqno <= last:
-                if self._index is None:
-                    self._index = {(p.sender, p.seqno): p for run in self.arrivals[1::2] for p in run}
-                return self._index[sender, seqno]
-        return None
+        if sender not in self.numbers or seqno not in self.numbers[sender]:
+            return None
+        if self._index is None:
+            self._index = {(p.sender, p.seqno): p for run in self.arrivals[1::2] for p in run}
+        return self._index[sender, seqno]
 
     def turn(self, held: PerSender, going: list[Part]) -> PerSender:
         """What is held when this bucket has come and `going` have gone; one table for all who held the same."""

@@ -176,6 +176,8 @@ class Member:
                 header, message = opened
                 self._heard(now, header, message, address)
         self._take_run(now, run)
+        if self.stack.next_deadline() <= now:  # what all of this together asks for
+            self._carry_out(self.stack.step(now, Woke()))
         self._arm()
         if self.progress is not None:
             self.progress()

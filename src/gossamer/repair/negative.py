@@ -16,6 +16,7 @@ from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 
 _ROUND = "negative.round"
+_NEW = "negative.new"
 _LOGGER_ROUNDS = 16
 """Every so many rounds the target is a logger, so that acknowledgements reach it in groups of any size."""
 _PROBE_ROUNDS = 16
@@ -29,6 +30,7 @@ class NegativeGossip(Rung):
         super().__init__(ladder)
         self._asking: PerSender = {}
         self._asking_count = 0
+        self._new: PerSender = {}  # of these, what was found missing in this very instant
         self._outstanding: PerSender = {}  # of these, what was asked for, where there is a limit to that
         self._just_asked: PerSender = {}  # of these, what was asked for since the last round
         self._outstanding_count = 0
@@ -50,8 +52,8 @@ class NegativeGossip(Rung):
         }
 
     def alarms(self) -> Mapping[str, TimerHandler]:
-        """The round."""
-        return {_ROUND: self._gossip}
+        """The round, and the end of the instant in which something was found missing."""
+        return {_ROUND: self._gossip, _NEW: self._ask_new}
 
     def started(self, now: float, out: Effects) -> None:
         """Rounds are out of step, unless they are to be in step (004 opt. 5)."""
@@ -63,12 +65,17 @@ class NegativeGossip(Rung):
         self._hurry(now)
 
     def gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
-        """Ask one peer at once, without waiting for the round (000 §4.1)."""
+        """Ask one peer at once, without waiting for the round (000 §4.1): once for all that this instant shows."""
         self._asking.setdefault(sender, RangeSet()).add(first, last)
         self._asking_count += last - first + 1
         self._found.append((self._round, sender, first, last))
-        self._ask({sender: RangeSet([(first, last)])}, out)
+        self._new.setdefault(sender, RangeSet()).add(first, last)
+        self.ladder.timers.set(_NEW, now)
         self._hurry(now)
+
+    def _ask_new(self, now: float, out: Effects) -> None:
+        new, self._new = self._new, {}
+        self._ask({s: n.intersection(self._asking[s]) for s, n in new.items() if s in self._asking}, out)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""

@@ -79,14 +79,18 @@ def conduct(
 
 def evaluate(spark: SparkSession, experiment: Experiment, directory: Directory) -> list[claims.Verdict]:
     """The figures and verdicts of one experiment, from the rows and traces that are there."""
-    if tables.run_table(spark, experiment, directory).isEmpty():
-        return [claims.nothing(experiment, claim) for claim in experiment.claim]
-    tables.open_views(spark, experiment, directory)
-    for plot in experiment.plot:
-        points = _points(spark, experiment, plot, directory)
-        if points:  # a plot of runs that all failed has none
-            figures.draw(plot, points, directory.figures / plot.name)
-    return [claims.judge(spark, experiment, claim) for claim in experiment.claim]
+    runs = tables.run_table(spark, experiment, directory).coalesce(1).cache()  # many small files, asked many times
+    try:
+        if runs.isEmpty():
+            return [claims.nothing(experiment, claim) for claim in experiment.claim]
+        tables.open_views(spark, experiment, directory, runs)
+        for plot in experiment.plot:
+            points = _points(spark, experiment, plot, directory)
+            if points:  # a plot of runs that all failed has none
+                figures.draw(plot, points, directory.figures / plot.name)
+        return [claims.judge(spark, experiment, claim) for claim in experiment.claim]
+    finally:
+        runs.unpersist()
 
 
 def unfinished(directory: Directory) -> list[dict[str, Any]]:

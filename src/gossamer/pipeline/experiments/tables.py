@@ -41,10 +41,9 @@ def check_queries(spark: SparkSession, experiment: Experiment) -> None:
         _check_query(spark, f"experiment {experiment.name}: claim {claim.name!r}", claim.sql, ("margin",))
 
 
-def open_views(spark: SparkSession, experiment: Experiment, directory: Directory) -> None:
+def open_views(spark: SparkSession, experiment: Experiment, directory: Directory, runs: DataFrame) -> None:
     """Make the views of one experiment, computing and keeping the metrics that are not there yet."""
-    runs = run_table(spark, experiment, directory)
-    _make_views(spark, experiment, runs, _metrics(spark, experiment, directory))
+    _make_views(spark, experiment, runs, _metrics(spark, experiment, directory, runs))
 
 
 def run_table(spark: SparkSession, experiment: Experiment, directory: Directory) -> DataFrame:
@@ -108,20 +107,22 @@ def _text_columns(experiment: Experiment) -> set[str]:
     }
 
 
-def _metrics(spark: SparkSession, experiment: Experiment, directory: Directory) -> dict[str, DataFrame]:
+def _metrics(
+    spark: SparkSession, experiment: Experiment, directory: Directory, runs: DataFrame
+) -> dict[str, DataFrame]:
     """Each metric, computed once and kept as a Parquet table of the directory."""
     found: dict[str, DataFrame] = {}
     trace: Any = None
     for name in experiment.metrics:
         path = directory.metrics / f"{experiment.name}-{name}.parquet"
         if not (path / "_SUCCESS").exists():
-            trace = trace if trace is not None else read_traces(spark, _traces(spark, experiment, directory))
+            trace = trace if trace is not None else read_traces(spark, _traces(directory, runs))
             measure(spark, name, trace).write.mode("overwrite").parquet(str(path))
         found[name] = spark.read.parquet(str(path))
     return found
 
 
-def _traces(spark: SparkSession, experiment: Experiment, directory: Directory) -> list[Any]:
+def _traces(directory: Directory, runs: DataFrame) -> list[Any]:
     """The traces of the runs that went well: a run that failed may have left half of one."""
-    runs = [row.run for row in run_table(spark, experiment, directory).select("run").collect()]
-    return [path for path in (trace_path(directory.traces, run) for run in sorted(runs)) if path.exists()]
+    names = sorted(row.run for row in runs.select("run").collect())
+    return [path for path in (trace_path(directory.traces, run) for run in names) if path.exists()]
