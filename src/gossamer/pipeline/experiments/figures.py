@@ -22,7 +22,7 @@ COLOURS = ("#2f7ed8", "#e0662b", "#2ca25f", "#9b59b6", "#c0392b", "#7f8c8d", "#b
 MARKS = "osD^vP*X"
 PROTOCOLS = {"LBRM": 0, "pbcast": 1, "rpbcast": 2}
 """A protocol looks the same in every figure."""
-SIZE = (7.2, 4.2)
+SIZE = (6.4, 4.0)
 
 Point = tuple[Any, float, float, float]
 """x, y, low, high."""

@@ -30,7 +30,7 @@ section > p { max-width: 46rem; }
   border: 1px solid currentColor; white-space: nowrap; }
 .badge.holds { color: var(--holds); } .badge.fails { color: var(--fails); } .badge.open { color: var(--open); }
 .place { color: var(--soft); font-size: .84rem; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+figure { margin: 0; max-width: 46rem; background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: .6rem .8rem 1rem; }
 figure svg { display: block; width: 100%; height: auto; color: var(--ink); }
 figcaption { font-size: .86rem; color: var(--soft); line-height: 1.4; padding: 0 .5rem; }
@@ -45,7 +45,7 @@ figcaption { font-size: .86rem; color: var(--soft); line-height: 1.4; padding: 0
 table { border-collapse: collapse; font-size: .82rem; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; color: var(--soft); }
 th, td { padding: .28rem .6rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.n { text-align: right; white-space: nowrap; } td.place { white-space: nowrap; }
+td.n, th.n { text-align: right; white-space: nowrap; } td.place { white-space: nowrap; }
 .overview td { font-size: .9rem; }
 .scroll { overflow-x: auto; }
 summary { cursor: pointer; color: var(--soft); font-size: .84rem; margin: .3rem 0; }
