@@ -149,7 +149,12 @@ class Stack:
         out: Effects = []
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
-            if stream is not None and stream.nexts[stream.at] == happened.first and happened.sender != self.me:
+            if (
+                stream is not None
+                and stream.nexts[stream.at] == happened.first
+                and happened.sender != self.me
+                and self.is_member
+            ):
                 # The short path: the run follows on from what came before (`Lanes.advance` takes it for many at once).
                 stream.nexts[stream.at] = happened.following
                 arrivals = self._arrivals
@@ -394,10 +399,12 @@ class Stack:
         self._order.accepted([run], FIRST_PASS, stream, out)
 
     def _received(self, now: float, happened: Received, out: Effects) -> None:
+        if not self.is_member:
+            return  # not our business: we do not even want to have heard of the sender
         sender = happened.sender
         stream = self.stream(sender)
-        if not self.is_member or (sender == self.me and happened.first not in stream.missing):
-            return  # not our business; or an echo or a forgery: nobody knows our packets better than we do
+        if sender == self.me and happened.first not in stream.missing:
+            return  # an echo or a forgery: nobody knows our packets better than we do
         before = stream.next
         fresh, gap = stream.accept(happened.run)
         if gap is not None:

@@ -41,6 +41,10 @@ def test_ranges_are_sorted_disjoint_and_do_not_touch(history):
     assert history[0].newest() == ranges[::-1]
 
 
+def test_nothing_is_within_nothing():
+    assert RangeSet([(5, 9)]).within(7, 6) == []
+
+
 @given(histories, spans)
 def test_gaps_and_parts_within_a_window(history, span):
     ranges, model = history

@@ -478,6 +478,15 @@ def test_a_join_needs_k_sponsors_and_begins_at_the_maximum_of_their_times():
     assert table.numbers(9, 0) == [7]
 
 
+def test_who_is_not_a_member_yet_takes_no_packets():
+    """However often they come. Reference: 000 §5.3 (pending members)"""
+    table = joining(rpbcast())
+    for _ in range(3):
+        table.step(9, Received(0, [Packet(0, 0, b"")], "first_pass"))
+    assert not table.numbers(9, 0)
+    assert 0 not in table.stacks[9].streams
+
+
 def test_one_logger_is_enough():
     """Reference: 000 §5.3 (bootstrapping)"""
     table = joining(rpbcast(sponsors=3))

@@ -135,7 +135,9 @@ class RangeSet:
         return list(zip(reversed(self.firsts), reversed(self.lasts), strict=True))
 
     def within(self, first: int, last: int) -> list[Range]:
-        """The parts of `first..last` that are in the set."""
+        """The parts of `first..last` that are in the set; none if that is nothing."""
+        if first > last:
+            return []
         low = bisect_left(self.lasts, first)
         high = bisect_right(self.firsts, last)
         return [(max(self.firsts[i], first), min(self.lasts[i], last)) for i in range(low, high)]

@@ -149,11 +149,12 @@ def _cases(cases: Sequence[Mapping[str, Any]]) -> str:
         return "<p>No run gave a number for it.</p>"
     ordered = sorted(cases, key=lambda case: (FAILS, UNDECIDED, HOLDS).index(case["verdict"]))[:CASES_SHOWN]
     names = list(dict.fromkeys(name for case in ordered for name in case["numbers"]))
-    head = "".join(f"<th class=n>{escape(name.replace('_', ' '))}</th>" for name in names)
+    heads = [*(name.replace("_", " ") for name in names), "margin", "95% interval", "seeds"]
+    head = "".join(f"<th class=n>{escape(name)}</th>" for name in heads)
     rows = "".join(_case(case, names) for case in ordered)
     more = f"<p>... and {len(cases) - CASES_SHOWN} more.</p>" if len(cases) > CASES_SHOWN else ""
     return f"""<details{" open" if len(ordered) <= 4 else ""}><summary>the numbers</summary><div class="scroll"><table>
-<thead><tr><th>case</th>{head}<th class=n>margin</th><th class=n>95% interval</th><th class=n>seeds</th><th></th></tr></thead>
+<thead><tr><th>case</th>{head}<th></th></tr></thead>
 <tbody>{rows}</tbody></table></div>{more}</details>"""
 
 
