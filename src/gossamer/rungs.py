@@ -64,6 +64,6 @@ def buffer_of(settings: ProtocolSettings) -> Buffer:
         case "age":
             return ByAge(settings.gc_rounds)
         case "size":
-            return BySize(settings.buffer_packets)
+            return BySize(settings.buffer_packets, settings.buffer_bytes)
         case _:
             return NoBuffer()

@@ -268,6 +268,15 @@ def test_a_buffer_by_size_keeps_the_newest():
     assert [buffer.get(0, n) is not None for n in range(5)] == [False, False, True, True, True]
 
 
+def test_a_buffer_by_size_counts_bytes_too():
+    """So that small packets are kept for longer. Reference: 000 §7.2"""
+    table = rpbcast(buffering="size", buffer_packets=100, buffer_bytes=350)
+    table.publish(0, 5)  # of 100 bytes each
+    buffer = table.stacks[0].buffer
+    assert [buffer.get(0, n) is not None for n in range(5)] == [False, False, True, True, True]
+    assert len(buffer) == 3
+
+
 # Heartbeats (§5.1)
 
 

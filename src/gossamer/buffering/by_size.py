@@ -9,13 +9,14 @@ from gossamer.core.ranges import RangeSet
 
 
 class BySize:
-    """Keeps the last `packets` packets, in the runs in which they came."""
+    """Keeps the last `packets` packets, in the runs in which they came; fewer, if they have more than `limit_bytes`."""
 
     arrivals = None  # what comes may push something out, at once
 
-    def __init__(self, packets: int) -> None:
+    def __init__(self, packets: int, limit_bytes: int = 0) -> None:
         self._room = packets
-        self._count = 0
+        self._limit_bytes = limit_bytes
+        self._count = self._bytes = 0
         self._runs: deque[Run] = deque()
         self._index: dict[int, dict[int, Packet]] = {}
         self._held: PerSender = {}
@@ -42,6 +43,10 @@ class BySize:
     def _add_new(self, now: float, sender: int, run: Run, collected: PerSender) -> None:
         while self._count + len(run) > self._room:
             self._drop_oldest(now, self._count + len(run) - self._room, collected)
+        if self._limit_bytes:
+            self._bytes += _bytes_of(run)
+            while self._bytes > self._limit_bytes and self._count:
+                self._drop_oldest(now, len(self._runs[0]), collected)
         first, last = run[0].seqno, run[-1].seqno
         self._runs.append(run)
         self._count += len(run)
@@ -81,6 +86,8 @@ class BySize:
             run = run[:excess]
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         self._count -= len(run)
+        if self._limit_bytes:
+            self._bytes -= _bytes_of(run)
         index = self._index[sender]
         for seqno in range(first, last + 1):
             del index[seqno]
@@ -89,3 +96,7 @@ class BySize:
             del self._held[sender], self._index[sender]
         collected.setdefault(sender, RangeSet()).add(first, last)
         self._occupancy.left(now, len(run))
+
+
+def _bytes_of(run: Run) -> int:
+    return sum([len(packet.body) for packet in run])

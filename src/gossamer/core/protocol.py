@@ -49,6 +49,7 @@ class ProtocolSettings:
     unsynchronized: bool = setting(True, "Each member counts its own rounds, out of step (004 opt. 5).")
     gc_rounds: int = setting(10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1)
     buffer_packets: int = setting(1000, "Room of a buffer by size.", unit="packets", low=1)
+    buffer_bytes: int = setting(0, "Room of a buffer by size, in bytes; 0 is no limit but the packets.", low=0)
     peer_rounds: int = setting(
         40,
         "Rounds after which a gap goes to the logger even without a note, as a fail-safe.",
