@@ -82,6 +82,11 @@ def payloads(items: list) -> list[bytes]:
     return [item.payload for item in items]
 
 
+def hear_interrupts() -> None:
+    """As a terminal would have it: who runs in the background inherits that interrupts are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Process:
     """`gossamer ...` as a process of its own."""
 
@@ -93,6 +98,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {})},
+            preexec_fn=hear_interrupts,
         )
 
     def signal(self, number: signal.Signals) -> None:
