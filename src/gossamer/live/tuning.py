@@ -58,7 +58,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         "dissemination": "trees" if trees else "multicast",
         "found_after": 4,
         "gossip_period": 0.05,
-        "selection": "uniform",  # who is near has often lost the same: with a bias, the far one who has it is rarely asked
+        "selection": "uniform",  # who is near has often lost the same: a bias rarely asks the far one who has it
         "loggers": 0,
         "service_limit": 20_000,
         "buffering": "size",
