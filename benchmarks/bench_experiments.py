@@ -19,7 +19,7 @@ from time import perf_counter
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import Collection, Experiment
 from gossamer.pipeline.experiments.grid import Run, runs
-from gossamer.pipeline.experiments.runner import SCHEDULER_CONF, run_all
+from gossamer.pipeline.experiments.runner import run_all, session_conf
 from gossamer.pipeline.session import spark_session
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
@@ -50,7 +50,8 @@ def by_spark(planned: list[Run], tested: Experiment, processes: int) -> tuple[fl
     with TemporaryDirectory() as folder:
         collection = Collection(tested.name, "", "", (tested,), {"bench.toml": ""})
         directory = Directory.create(Path(folder) / "out", collection, {})
-        spark = spark_session("bench", f"local[{processes}]", **SCHEDULER_CONF)
+        master = f"local[{processes}]"
+        spark = spark_session("bench", master, **session_conf(master))
         started = perf_counter()
         run_all(spark, planned, directory)
         spark.stop()

@@ -78,6 +78,14 @@ def test_a_store_of_a_newer_version_is_refused(monkeypatch, capsys, tmp_path):
     assert "update gossamer" in refusal(monkeypatch, capsys, "log", "info", str(tmp_path))
 
 
+def test_a_store_of_an_older_version_is_refused(monkeypatch, capsys, tmp_path):
+    """Its datagrams would be taken for damaged, one by one."""
+    with open_store(tmp_path, group="quotes") as store:
+        store._put_about({b"version": NUMBER.pack(VERSION - 1)})
+    assert "give another --store" in start_logger(monkeypatch, capsys, tmp_path)
+    assert "export it with the older one" in refusal(monkeypatch, capsys, "log", "info", str(tmp_path))
+
+
 @pytest.mark.parametrize("size", [0, 100, 20_000])
 def test_a_truncated_store_is_refused(monkeypatch, capsys, tmp_path, size):
     open_store(tmp_path, group="quotes").close()

@@ -66,8 +66,8 @@ class Table:
         """One input; messages go on the table, the rest is written down."""
         stack = self.stacks[member]
         effects = stack.step(self.now, happened)
-        while stack.next_deadline() <= self.now and not isinstance(happened, Woke):  # the same instant goes on
-            effects = [*effects, *stack.step(self.now, happened := Woke())]
+        if stack.next_deadline() <= self.now and not isinstance(happened, Woke):  # the same instant goes on
+            effects = [*effects, *stack.step(self.now, Woke())]
         self.effects.setdefault(member, []).extend(effects)
         for effect in effects:
             self._carry_out(member, effect)

@@ -534,3 +534,10 @@ def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, lim
         each = packer.add_many("a.b", payloads, start)
         assert not bodies or packer.body(7) == bodies[0]
         assert len(bodies) == (max(0, count - start) // each if each and each < count - start else len(bodies))
+
+
+def test_a_body_that_claims_no_events_is_malformed():
+    empty = pack_equal("n", [b"x"], 0, 1400, 1)[0][:9] + bytes((0, 0, 0, 0, 1, 0, 1)) + b"n"
+    for read in (count_events, lambda body: unpack(Packet(1, 0, body))):
+        with pytest.raises(WireError):
+            read(empty)

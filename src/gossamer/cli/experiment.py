@@ -82,7 +82,7 @@ def run(
     """
     from gossamer.pipeline.experiments.directory import Directory
     from gossamer.pipeline.experiments.files import find, load
-    from gossamer.pipeline.experiments.runner import SCHEDULER_CONF
+    from gossamer.pipeline.experiments.runner import session_conf
     from gossamer.pipeline.experiments.study import conduct, plan
     from gossamer.pipeline.session import running
 
@@ -91,7 +91,8 @@ def run(
     plan(collection, seeds)  # wrong keys are found before Spark is started
     directory = Directory.create(out or Path("runs") / collection.name, collection, {"seeds": seeds, "master": master})
     console = Console(stderr=True)
-    with _Progress(console) as progress, running(f"gossamer {collection.name}", master, **SCHEDULER_CONF) as spark:
+    session = running(f"gossamer {collection.name}", master, **session_conf(master))
+    with _Progress(console) as progress, session as spark:
         outcome = conduct(spark, collection, directory, seeds, progress.runs, progress.says)
     facts = outcome.as_dict()
     if as_json:

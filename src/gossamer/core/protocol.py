@@ -47,6 +47,7 @@ class ProtocolSettings:
     )
     view_size: int = setting(0, "Partial views: peers a member knows (004 opt. 6); 0 is all.", low=0, high=100_000)
     unsynchronized: bool = setting(True, "Each member counts its own rounds, out of step (004 opt. 5).")
+    round_trips: bool = setting(False, "Measure round-trip times even where the selection does not need them.")
     gc_rounds: int = setting(10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1)
     buffer_packets: int = setting(1000, "Room of a buffer by size.", unit="packets", low=1)
     buffer_bytes: int = setting(0, "Room of a buffer by size, in bytes; 0 is no limit but the packets.", low=0)

@@ -47,8 +47,9 @@ def answer_in(envelope: Envelope, datagram: memoryview, group: int, nonce: int) 
     if isinstance(opened, Packet):
         return None
     header, message = opened
-    ours = isinstance(message, Profile) and message.nonce == nonce and header.group == group
-    return (header.source, message) if ours and isinstance(message, Profile) else None
+    if isinstance(message, Profile) and message.nonce == nonce and header.group == group:
+        return header.source, message
+    return None
 
 
 class OpenEnvelope:

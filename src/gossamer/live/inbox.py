@@ -19,7 +19,7 @@ from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_events, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import Event, count_events, is_fragment, unpack
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
@@ -158,8 +158,6 @@ class Inbox:
     def _unpack(self, packet: Packet, reassembler: Reassembler) -> list[Event]:
         """The events; a packet that came and cannot be read is lost to the application, and it is told."""
         try:
-            if simple := unpack_simple(packet):
-                return simple
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
                 return [] if event is None else [event]

@@ -247,8 +247,9 @@ class Member:
                 to_one.setdefault(effect.to, []).append(self._close(effect.message, effect.to))
             else:
                 self._execute_rare(effect, to_one)
-        if to_group:
+        if first_passes:
             self.sent[Data.kind] += first_passes
+        if to_group:
             self._send_to_group(to_group)
         for member, datagrams in to_one.items():
             self._send_to(member, datagrams)

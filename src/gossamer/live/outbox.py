@@ -18,7 +18,8 @@ SUBJECTS_REMEMBERED = 10_000
 BURST_BYTES = 60_000
 """So much goes to the kernel in one call, if packets are smaller than that."""
 _BUSY_NS = 50_000
-"""Who publishes again so soon is likely to go on: its events wait for the end of the loop's turn, to share packets."""
+"""Who publishes again so soon after something was sent is likely to go on: its events wait for the end of the loop's
+turn, to share packets."""
 
 
 class Full(Exception):
@@ -44,6 +45,7 @@ class Outbox:
         self._scheduled = False
         self.last_ns = 0
         """When the packet that is being filled was begun; of the last one, if none is."""
+        self._sent_ns = 0
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._subjects: set[str] = set()
@@ -54,8 +56,8 @@ class Outbox:
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
-            before, self.last_ns = self.last_ns, time_ns()
-            if self.last_ns > before + _BUSY_NS:
+            self.last_ns = time_ns()
+            if self.last_ns > self._sent_ns + _BUSY_NS:
                 return self._publish_now(subject, payload, attributes)
             self._schedule()
         if not self._packer.add(subject, payload, attributes):
@@ -121,6 +123,7 @@ class Outbox:
         if self._packer.count and self.room():
             self._close_packet()
         self._pass_on()
+        self._sent_ns = time_ns()
         self._scheduled = bool(self._packer.count)
         if self._scheduled:
             self._loop.call_later(0.001, self.send)

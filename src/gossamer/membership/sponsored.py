@@ -19,8 +19,8 @@ from gossamer.core.messages import Entry, Gossip, Horizon, Join, Leave, Members
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
 _ANNOUNCE = "sponsored.announce"
-_REMEMBERED_S = 600.0
-"""Who has left is remembered for so long: no view that knows it as a member is older."""
+_REMEMBERED_S = 7200.0
+"""Who has left is remembered for so long: who is away for longer still knows it as a member, and brings it back."""
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 

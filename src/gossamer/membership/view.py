@@ -10,9 +10,9 @@ from gossamer.core.messages import Entry
 from gossamer.core.signature import signature
 
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
+STATUS_NAMES = ("left", "member", "disconnected", "joining")
 _FORGET_EVERY = 60_000_000
 """Tombstones are looked through when freshness, which is microseconds, has grown by so much."""
-STATUS_NAMES = ("left", "member", "disconnected", "joining")
 
 
 class View:

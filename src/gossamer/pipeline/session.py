@@ -71,7 +71,7 @@ def spark_session(name: str, master: str = "local[*]", **conf: str) -> SparkSess
     try:
         with _stderr_to(log):
             session = builder.getOrCreate()
-        if not _is_local(master):
+        if not is_local(master):
             _ship_package(session, log.parent)
             _await_executor(session, master)
     except PipelineError:
@@ -126,7 +126,7 @@ def _await_executor(session: SparkSession, master: str) -> None:
         time.sleep(0.1)
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
     """Whether executors are threads of this machine's one JVM."""
     return master == "local" or master.startswith("local[")
 
@@ -137,7 +137,7 @@ def _places(master: str) -> dict[str, str]:
     if host is not None and not host[1].startswith(("127.", "localhost")):
         return {}  # executors elsewhere must find the way back to the driver: Spark knows its address best
     places = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    if _is_local(master):  # local workers import the very package that asks, wherever Python was started
+    if is_local(master):  # local workers import the very package that asks, wherever Python was started
         places["spark.executorEnv.PYTHONPATH"] = str(_PACKAGE.parent)
     return places
 

@@ -147,7 +147,7 @@ class NegativeGossip(Rung):
 
     def _stamp(self, now: float, target: int) -> int:
         """Ask for an echo if the round-trip time matters and is not known, or not of late."""
-        if self.ladder.settings.selection == "uniform":
+        if self.ladder.settings.selection == "uniform" and not self.ladder.settings.round_trips:
             return 0
         if target in self.ladder.peers.rtt and self._round % _PROBE_ROUNDS:
             return 0

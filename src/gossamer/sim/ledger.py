@@ -78,10 +78,7 @@ class Ledger:
             self.by_phase[phase] += 1
             self._latencies.append(now - record.sent_at)
             self._repeats.append(1)
-            self.outstanding -= 1
-            record.remaining -= 1
-            if not record.remaining:
-                record.everywhere_at = now
+            self._settle(now, record, 1)
             return
         unusual = (_enter_many if len(members) >= _MANY else _enter_few)(members, states, log)
         again = unusual.count(_DELIVERED)

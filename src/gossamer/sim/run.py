@@ -19,7 +19,8 @@ from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
 from gossamer.sim.world import MakeStack, World
 from gossamer.stack import Stack
-from gossamer.trace.recorder import Recorder, Sink
+from gossamer.trace.buffer import RowBuffer
+from gossamer.trace.recorder import Recorder
 
 GRACE_S = 0.5
 """How long a run goes on after everything is settled, so that what must not happen has time to happen."""
@@ -75,7 +76,7 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
 def simulate(
     scenario: Scenario,
     *,
-    sink: Sink | None = None,
+    sink: RowBuffer | None = None,
     progress: Progress | None = None,
     make_stack: MakeStack | None = None,
     topology: Topology | None = None,

@@ -1,4 +1,5 @@
-"""What lies in the store, and under which keys. Change one of these, or `blocks`, and `VERSION` goes up.
+"""What lies in the store, and under which keys. If one of these changes, or `blocks`, or what a datagram is (`wire`),
+`VERSION` goes up.
 
     packets    sender, number of the first packet (8 bytes each, most significant first) -> a block (see `blocks`)
     held       sender, first -> last: the ranges of packets that can be read
@@ -18,7 +19,7 @@ from gossamer.core.checksum import crc32
 from gossamer.core.messages import Horizon
 from gossamer.store.contract import Consumer, Entry, StoreError
 
-VERSION: Final = 1
+VERSION: Final = 2
 NUMBER_MAX: Final = (1 << 63) - 1
 DATAGRAM_BYTES_MAX: Final = 65_535
 CONSUMER_BYTES_MAX: Final = 255

@@ -226,6 +226,11 @@ class LmdbStore:
             raise StoreError(
                 f"{self.path}: a store of version {version}, this gossamer knows {VERSION}: update gossamer"
             )
+        if version < VERSION:
+            raise StoreError(
+                f"{self.path}: a store of version {version}, of an older gossamer that sent other datagrams; "
+                f"this one reads version {VERSION}: export it with the older one, or give another --store"
+            )
         known = about[b"group"].decode()
         if group is not None and known and known != group:
             raise StoreError(f"{self.path}: the store of group {known!r}, not of {group!r}: give another --store")

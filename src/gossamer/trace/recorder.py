@@ -4,39 +4,19 @@ Counting is by message kind and member; rows follow the one schema of `gossamer.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from gossamer.core.effects import MarkStable, Note, ReportLost
 from gossamer.core.ids import EVERYONE, FIRST_PASS, Phase
 from gossamer.core.inputs import Heard, Received
 from gossamer.core.messages import Data, Message, Repair
 from gossamer.core.packets import Packet
-
-
-class Sink(Protocol):
-    """Where rows go: a file, or the checkers."""
-
-    def row(self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str) -> None:
-        """Take one row."""
-
-    def many(
-        self,
-        t_ns: int,
-        members: Sequence[int],
-        kind: str,
-        sender: int,
-        seqno: int,
-        peer: int,
-        size: int,
-        phase: str,
-    ) -> None:
-        """Take one row for each of `members`, alike in everything else."""
+from gossamer.trace.buffer import RowBuffer
 
 
 class Recorder:
     """Counts every transmission; with a sink, also writes a row for everything that happens."""
 
-    def __init__(self, sink: Sink | None = None) -> None:
+    def __init__(self, sink: RowBuffer | None = None) -> None:
         self._sink = sink
         self.tracing = sink is not None
         self.overhead: dict[str, list[int]] = {}  # by kind: packets, bytes

@@ -27,7 +27,6 @@ __all__ = [
     "is_fragment",
     "pack_equal",
     "unpack",
-    "unpack_simple",
 ]
 
 BODY: Final = Struct("!BQ")
@@ -258,18 +257,16 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
 
 def unpack(packet: Packet) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
-    return unpack_simple(packet) or _unpack_blocks(packet)
+    return _unpack_simple(packet) or _unpack_blocks(packet)
 
 
-def unpack_simple(packet: Packet) -> list[Event]:
+def _unpack_simple(packet: Packet) -> list[Event]:
     """The events, quickly, of a body that is one block of the simplest form; none if it is any other."""
     body = packet.body
-    if len(body) < _SIMPLE.size:
+    head = _simple_head(body)
+    if head is None:
         return []
-    kind, time_ns, form, count, size, width = _SIMPLE.unpack_from(body)
-    at = _SIMPLE.size + width
-    if kind != EVENTS or form or not size or at + count * size != len(body):
-        return []
+    time_ns, count, size, at = head
     try:
         subject = blocks.decode_subject(body[_SIMPLE.size : at])
     except ValueError as reason:
@@ -281,6 +278,17 @@ def unpack_simple(packet: Packet) -> list[Event]:
         return [new(Event, (subject, body[at:], none, sender, seqno, time))]
     payloads = blocks.split(body, at, count, size)
     return [new(Event, (subject, payload, none, sender, seqno, time)) for payload in payloads]
+
+
+def _simple_head(body: bytes) -> tuple[int, int, int, int] | None:
+    """Time, number of events, length of each and where they begin, if the body is one block of the simplest form."""
+    if len(body) < _SIMPLE.size:
+        return None
+    kind, time_ns, form, count, size, width = _SIMPLE.unpack_from(body)
+    at = _SIMPLE.size + width
+    if kind != EVENTS or form or not count or not size or at + count * size != len(body):
+        return None
+    return time_ns, count, size, at
 
 
 def _unpack_blocks(packet: Packet) -> list[Event]:
@@ -310,10 +318,8 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
 
 def count_events(body: bytes) -> int:
     """How many events a body holds (a fragment: 0, its event counts when it is whole); WireError if malformed."""
-    if len(body) >= _SIMPLE.size:  # quickly, if it is one block of the simplest form
-        kind, _, form, count, size, width = _SIMPLE.unpack_from(body)
-        if kind == EVENTS and not form and size and _SIMPLE.size + width + count * size == len(body):
-            return int(count)
+    if (head := _simple_head(body)) is not None:
+        return head[1]
     if is_fragment(body):
         return 0
     total = 0

@@ -20,7 +20,7 @@ import pyarrow as pa
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.grid import Run
 from gossamer.pipeline.experiments.rows import SCHEMA
-from gossamer.pipeline.session import PipelineError
+from gossamer.pipeline.session import PipelineError, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +31,8 @@ TASKS_PER_CORE_LONG = 1
 TASK_SECONDS = 3.0
 """A task should take so long, by estimate: long against the cost of a task (about 50 ms), short against patience."""
 WAVES_AT_ONCE = 2
-SCHEDULER_CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""The JVM does little but schedule here: the cores that its best compiler and collector would take are for the runs."""
+_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""A JVM that does little but schedule: the cores that its best compiler and collector would take are for the runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,11 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
+
+
+def session_conf(master: str) -> dict[str, str]:
+    """Settings for a session that shares its machine with the runs; elsewhere the cluster's own stay."""
+    return _SCHEDULES if is_local(master) else {}
 
 
 def run_all(spark: SparkSession, planned: Sequence[Run], directory: Directory, report: Report | None = None) -> None:
