@@ -14,7 +14,7 @@ import pytest
 from gossamer.core.ranges import RangeSet
 from gossamer.store import Damaged, LogStore, StoreError, StoreFull, open_store
 from gossamer.store.data_file import salvage
-from gossamer.store.layout import NUMBER
+from gossamer.store.layout import NUMBER, VERSION
 from tests.store.samples import entries, entry
 from tests.store.test_processes import python
 
@@ -287,9 +287,9 @@ def test_a_failed_sync_acknowledges_nothing_and_stops_the_store(tmp_path: Path) 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store._put_about({b"version": NUMBER.pack(2)})
+        store._put_about({b"version": NUMBER.pack(VERSION + 1)})
     for readonly in (False, True):
-        with pytest.raises(StoreError, match=r"version 2, this gossamer knows 1: update gossamer"):
+        with pytest.raises(StoreError, match=f"version {VERSION + 1}, this gossamer knows {VERSION}: update gossamer"):
             open_store(tmp_path, readonly=readonly)
 
 
