@@ -12,7 +12,7 @@ from gossamer.pipeline.experiments.campaign import draw, scenario_toml, violatio
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import load
 from gossamer.pipeline.experiments.grid import runs
-from gossamer.pipeline.experiments.work import do
+from gossamer.pipeline.experiments.work import Apart, do
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import canonical, parse
@@ -61,7 +61,9 @@ def test_a_violation_names_its_seed_and_the_command_that_replays_it(tmp_path: Pa
     collection = load(CAMPAIGN)
     planned = runs(collection.experiments[0], 3)
     directory = Directory.create(tmp_path / "out", collection, {})
-    table = [do(run, directory.traces) for run in planned]
+    apart = Apart()
+    table = [do(run, directory.traces, apart) for run in planned]
+    apart.end()
     assert violations_of(directory, table, planned) == []
     table[1]["violations"] = [{"spec": "reliable-multicast", "message": "planted"}]
     table[2]["virtual_seconds"] = 1e9

@@ -1,9 +1,12 @@
 """An experiment from file to verdicts, on a real Spark session and with real runs."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -151,34 +154,69 @@ def a_run(**changes: Any) -> Run:
     return Run(**{**facts, "time_limit": 30.0, "memory_limit": 2048, "cost": 1.0, "scenario": scenario, **changes})
 
 
-def test_a_run_that_fails_is_a_row_with_its_reason(tmp_path: Path) -> None:
-    row = work.do(a_run(scenario={"traffic": {"senders": 9}}), tmp_path)
+@pytest.fixture
+def apart() -> Iterator[work.Apart]:
+    made = work.Apart()
+    yield made
+    made.end()
+
+
+def test_runs_share_a_process_until_one_goes_wrong(
+    apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "_simulate", lambda run, traces: {"events": os.getpid() // (run.seed != 3)})
+
+    seen = [work.do(a_run(seed=seed), tmp_path, apart) for seed in (1, 2, 3, 4, 5)]
+
+    assert [row["status"] for row in seen] == ["fine", "fine", "failed", "fine", "fine"]
+    first, second, _, fourth, fifth = [row.get("events") for row in seen]
+    assert first == second != fourth == fifth
+
+
+def test_the_limit_of_time_is_of_each_run(apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(run: Run, traces: Path) -> dict[str, int]:
+        began = process_time()
+        while process_time() - began < 0.7:
+            pass
+        return {"events": os.getpid()}
+
+    monkeypatch.setattr(work, "_simulate", busy)
+
+    seen = [work.do(a_run(time_limit=1.0), tmp_path, apart) for _ in range(4)]
+
+    assert len({row["events"] for row in seen}) == 1
+
+
+def test_a_run_that_fails_is_a_row_with_its_reason(apart: work.Apart, tmp_path: Path) -> None:
+    row = work.do(a_run(scenario={"traffic": {"senders": 9}}), tmp_path, apart)
 
     assert (row["status"], row["attempts"]) == ("failed", 2)
     assert "traffic.senders = 9" in row["reason"]
 
 
-def test_a_run_that_hangs_is_a_row_with_its_reason(tmp_path: Path) -> None:
+def test_a_run_that_hangs_is_a_row_with_its_reason(apart: work.Apart, tmp_path: Path) -> None:
     endless = {"duration": 1e5, "traffic": {"rate": 1e4}}
 
-    row = work.do(a_run(scenario=endless, time_limit=0.3), tmp_path)
+    row = work.do(a_run(scenario=endless, time_limit=0.3), tmp_path, apart)
 
     assert (row["status"], row["reason"]) == ("time", "over the time limit of 0.3 s")
 
 
-def test_a_run_that_eats_the_memory_is_a_row_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_eats_the_memory_is_a_row_with_its_reason(
+    apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(work, "_simulate", lambda run, traces: {"events": len(bytearray(2**28))})
 
-    row = work.do(a_run(memory_limit=64), tmp_path)
+    row = work.do(a_run(memory_limit=64), tmp_path, apart)
 
     assert (row["status"], row["reason"]) == ("memory", "over the memory limit of 64 MiB")
-    assert work.do(a_run(memory_limit=2048), tmp_path)["status"] == "fine"
+    assert work.do(a_run(memory_limit=2048), tmp_path, apart)["status"] == "fine"
 
 
-def test_a_run_whose_process_dies_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_process_dies_is_a_row(apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_simulate", lambda run, traces: __import__("os")._exit(7))
 
-    row = work.do(a_run(), tmp_path)
+    row = work.do(a_run(), tmp_path, apart)
 
     assert (row["status"], row["reason"]) == ("killed", "its process ended with code 7")
 
