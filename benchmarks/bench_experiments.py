@@ -1,9 +1,9 @@
 """What Spark costs: the same runs by Spark and by a bare process pool, side by side.
 
 The runs are the thesis setting at 360 packets/s with different seeds and losses, about a second each. Spark's time
-includes everything that a command pays: starting the session, scheduling, Arrow, a process apart for the runs, the Parquet parts
-and stopping; the pool's includes forking. Both use the same number of processes. The first ratio is what an
-experiment of this length sees; without the session's start it is what a long campaign tends to.
+includes everything that a command pays: starting the session, scheduling, Arrow, processes apart for the runs, the
+Parquet parts and stopping; the pool's includes forking. Both use the same number of processes. The first ratio is what
+an experiment of this length sees; without the session's start it is what a long campaign tends to.
 
 On a machine that does other things the two halves see different weather: trust ratios of the quiet machine only.
 """
