@@ -1,14 +1,15 @@
 """Approximate membership with sponsors (000 §5.3, §6.2).
 
 To join, a process multicasts its wish until k members (or all, if they are fewer), or one logger, have answered that it
-is in their view; if nobody ever answers, it may found the group itself. Each
-of these sponsors says how far it has seen every sender; the join takes effect at the element-wise maximum of
-that, t_join. Nothing sent after t_join is collected before the new member has it: a sponsor acknowledges to a
-logger only in gossip that carries its view, and so the logger learns of the new member first. Then it says that it is
-in: until it does, it is joining, and what is published meanwhile may come before t_join.
+is in their view; if nobody ever answers, it may found the group itself. Each of these sponsors says how far it has seen
+every sender; the join takes effect at the element-wise maximum of that, t_join. Nothing sent after t_join is collected
+before the new member has it: a sponsor acknowledges to a logger only in gossip that carries its view, and so the logger
+learns of the new member first. Then it says that it is in: until it does, it is joining, and what is published
+meanwhile may come before t_join.
 
-Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. To leave is to
-join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back.
+Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. Who has left is
+told only to those who speak of it as a member: many come, publish and go, and what is said must fit a datagram. To
+leave is to join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back.
 """
 
 from collections.abc import Mapping
@@ -158,7 +159,7 @@ class Sponsored(Rung):
         if self._offers(message.resume):
             seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
             self.ladder.sponsor(source, message.resume, seen)
-            out.append(Unicast(source, Members(self._view.entries(), seen=seen, sponsors=True)))
+            out.append(Unicast(source, Members(self._view.alive(), seen=seen, sponsors=True)))
 
     def _leave_told(self, now: float, source: int, message: Leave, out: Effects) -> None:
         if self._standing != IN:
@@ -181,6 +182,7 @@ class Sponsored(Rung):
         if message.sponsors:
             self._count_sponsor(now, source, message, out)
         lacking = self._view.fresher_than(message.entries) if message.answer else []
+        lacking += self._view.tombstones_of(message.entries)
         if lacking:
             out.append(Unicast(source, Members(lacking)))
         self._merge(message.entries, out)
@@ -188,7 +190,7 @@ class Sponsored(Rung):
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.view and gossip.view != self._view.signature() and self._standing == IN:
-            out.append(Unicast(source, Members(self._view.entries(), answer=True)))
+            out.append(Unicast(source, Members(self._view.alive(), answer=True)))
 
     def _refute(self, now: float, out: Effects) -> None:
         """Somebody holds a fresher but wrong entry of us (of an earlier life): correct it."""
@@ -210,5 +212,5 @@ class Sponsored(Rung):
         if self._view.knows_loggers():  # before, those are in charge that were given
             self.ladder.peers.loggers = self._view.loggers()
         self.ladder.peers.joining = self._view.joining()
-        self.ladder.peers.addresses = {e.member: e.address for e in self._view.entries() if e.address}
+        self.ladder.peers.addresses = {e.member: e.address for e in self._view.alive() if e.address}
         self.ladder.peers.signature = self._view.signature()

@@ -23,9 +23,9 @@ class View:
         self._signature: int | None = None
         self._forgotten_before = 0
 
-    def entries(self) -> list[Entry]:
-        """Everything known, tombstones too."""
-        return list(self._entries.values())
+    def alive(self) -> list[Entry]:
+        """All but the tombstones."""
+        return [e for e in self._entries.values() if e.status != LEFT]
 
     def get(self, member: int) -> Entry | None:
         """What is known of `member`."""
@@ -44,9 +44,14 @@ class View:
         return taken
 
     def fresher_than(self, entries: Iterable[Entry]) -> list[Entry]:
-        """What whoever sent `entries` does not know."""
+        """Who is alive that whoever sent `entries` does not know, or not as well."""
         theirs = {entry.member: entry.freshness for entry in entries}
-        return [e for e in self._entries.values() if e.freshness > theirs.get(e.member, -1)]
+        return [e for e in self.alive() if e.freshness > theirs.get(e.member, -1)]
+
+    def tombstones_of(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Who has left of those that are alive in `entries`: nobody else needs to be told."""
+        known = ((entry, self._entries.get(entry.member)) for entry in entries if entry.status != LEFT)
+        return [mine for entry, mine in known if mine and mine.status == LEFT and mine.freshness > entry.freshness]
 
     def members(self) -> tuple[int, ...]:
         """Those in reach, ascending; also those that are about to join, for they must hear what comes."""
@@ -71,8 +76,7 @@ class View:
     def signature(self) -> int:
         """The hash of who is a member; tombstones do not count, so they can be forgotten at any time."""
         if self._signature is None:
-            alive = (e for e in self._entries.values() if e.status != LEFT)
-            self._signature = signature(sorted((e.member, e.status, e.freshness) for e in alive))
+            self._signature = signature(sorted((e.member, e.status, e.freshness) for e in self.alive()))
         return self._signature
 
     def forget_before(self, freshness: int) -> None:
@@ -80,6 +84,6 @@ class View:
         if freshness <= self._forgotten_before + _FORGET_EVERY:
             return
         self._forgotten_before = freshness
-        for entry in self.entries():
+        for entry in list(self._entries.values()):
             if entry.status == LEFT and entry.freshness < freshness:
                 del self._entries[entry.member]

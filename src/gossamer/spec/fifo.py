@@ -100,7 +100,7 @@ class Fifo:
         seqno, published = self._packets.b[skipped], self._packets.first[skipped]
         joined = members.joined.at(who, rows.number)
         sender = members.who(rows.sender, rows.number)
-        owed = members.owed_by_join(life, rows.sender, seqno, published, joined)
+        owed = members.owed_by_join(life, rows.sender, seqno, published, joined, rows.number)
         owed &= published > members.recovered.at(who, rows.number)
         owed &= published > members.crashed.at(sender, rows.number)
         text = "member {member} took packet ({sender}, {seqno}) and passed over one that it was owed"

@@ -17,6 +17,7 @@ from gossamer.trace.rows import Ints, Mask, Rows
 from gossamer.trace.schema import CODE
 
 UP, LEFT, DOWN = 0, 1, 2
+_END = np.iinfo(np.int64).max
 _STATUS = np.zeros(len(CODE), np.int64)
 _STATUS[[CODE["leave"], CODE["crash"]]] = LEFT, DOWN
 
@@ -74,10 +75,12 @@ class Members:
         """Which of these lives began with a t_join vector."""
         return np.isin(life, self._vector.a)
 
-    def owed_by_join(self, life: Ints, sender: Ints, seqno: Ints, published: Ints, joined: Ints) -> Mask:
-        """Whether lives that began with the join rows `joined` are owed packets of these senders."""
-        vector = self._vector.find(*np.broadcast_arrays(life, sender))
+    def owed_by_join(
+        self, life: Ints, sender: Ints, seqno: Ints, published: Ints, joined: Ints, asked: Ints | int = _END
+    ) -> Mask:
+        """Whether lives that began with the join rows `joined` are owed packets, by what was known at rows `asked`."""
+        vector, before = self._vector.find_before(*np.broadcast_arrays(life, sender, asked))
         owed: Mask = published > joined
-        known = np.flatnonzero(vector >= 0)
+        known = np.flatnonzero(before)
         owed[known] = seqno[known] > self._t_join.values[vector[known]]
         return owed
