@@ -7,30 +7,33 @@ from random import Random
 import pytest
 
 from gossamer.core.effects import Effect, Note, Unicast
-from gossamer.core.inputs import Heard, Paused, Resumed, Started, Woke
-from gossamer.core.messages import Gossip, Heartbeat
+from gossamer.core.ids import Phase
+from gossamer.core.inputs import Heard, Paused, Received, Resumed, Started, Woke
+from gossamer.core.messages import Gossip, Heartbeat, Report
+from gossamer.core.packets import Packet
 from gossamer.dissemination.window import Window
 from gossamer.presets import preset
 from gossamer.sim.checked import traced
 from gossamer.sim.scenario import parse
 from gossamer.stack import Stack
 
-ME, SIZE, PATIENCE = 0, 64, 0.2
+ME, SIZE, PATIENCE, REACH = 0, 64, 0.2, 640
 
 
 class Sender:
     """A sender that always has something to send, its receivers, and a clock."""
 
-    def __init__(self, *receivers: int) -> None:
-        self.window = Window(SIZE, PATIENCE)
+    def __init__(self, *receivers: int, logged: bool = True) -> None:
+        self.window = Window(SIZE, PATIENCE, REACH)
         self.now = 100.0
         self.head = 0
+        self.logged = logged
         self.window.view_changed(self.now, (ME, *receivers), ME, 0)
 
     def send(self) -> int:
         """As much as the window allows; how much that was."""
         before = self.head
-        while not self.window.closed(self.now, self.head) and self.head < before + 10_000:
+        while not self.window.closed(self.now, self.head, logged=self.logged) and self.head < before + 10_000:
             self.head += 1
         return self.head - before
 
@@ -113,6 +116,131 @@ def test_one_who_has_caught_up_is_followed_again():
     assert not sender.window.lagging
     sender.round(1, 2)
     assert sender.send() < SIZE  # it counts again
+
+
+def crawl(sender: Sender, seconds: float, step: int = 1) -> None:
+    """Receivers 1 and 2 keep up, and receiver 3 moves by `step` packets in every 10 ms."""
+    for _ in range(int(seconds * 100)):
+        sender.round(1, 2)
+        sender.window.reported(sender.now, 3, min(sender.head, sender.window._reported[3] + step), sender.head)
+
+
+def test_who_moves_is_borne_with_for_longer_where_no_logger_could_help_it():
+    for logged, let_go in ((True, [3]), (False, [])):
+        sender = Sender(1, 2, 3, logged=logged)
+        crawl(sender, 2 * PATIENCE)
+        assert list(sender.window.lagging) == let_go
+
+
+def test_who_does_not_move_is_let_go_as_soon_where_there_is_no_logger():
+    sender = Sender(1, 2, 3, logged=False)
+    rounds = [sender.round(1, 2) for _ in range(int(200 * PATIENCE))]
+    assert list(sender.window.lagging) == [3]
+    assert all(rounds[-10:])
+
+
+def stalled_for_a_moment(*, logged: bool) -> Sender:
+    """Receiver 3 is let go because it stands still, moves again, and has come to the end of the reach."""
+    sender = Sender(1, 2, 3, logged=logged)
+    while not sender.window.lagging:
+        sender.round(1, 2)
+    for _ in range(REACH // SIZE + 1):
+        sender.window.reported(sender.now, 3, sender.window._reported[3] + 1, sender.head)
+        sender.round(1, 2)
+    return sender
+
+
+def test_a_sender_stops_at_the_end_of_its_reach_until_one_who_moves_has_caught_up():
+    sender = stalled_for_a_moment(logged=False)
+    assert sender.send() == 0
+    for behind in (REACH // 2, SIZE):
+        sender.now += 0.01
+        sender.window.reported(sender.now, 3, sender.head - behind, sender.head)
+        assert sender.send() == 0
+    sender.window.reported(sender.now, 3, sender.head - SIZE // 2, sender.head)
+    assert not sender.window.lagging
+    assert sender.send() == SIZE // 2
+
+
+def test_a_sender_with_a_logger_does_not_stop_for_those_who_are_let_go():
+    sender = stalled_for_a_moment(logged=True)
+    assert sender.send() == SIZE
+
+
+def test_a_sender_does_not_stop_for_one_who_moves_no_more():
+    sender = stalled_for_a_moment(logged=False)
+    sender.now += PATIENCE / 2
+    assert sender.send() == 0
+    sender.now += PATIENCE
+    assert sender.send() == SIZE
+
+
+def test_a_sender_does_not_stop_for_ever_for_one_who_crawls():
+    sender = stalled_for_a_moment(logged=False)
+    stopped = 0
+    while not sender.round(1, 2):
+        sender.window.reported(sender.now, 3, sender.window._reported[3] + 1, sender.head)
+        stopped += 1
+    assert 5 * PATIENCE < stopped * 0.01 < 15 * PATIENCE
+    crawl(sender, 10.0)
+    assert sender.round(1, 2) == SIZE
+
+
+def test_a_sender_does_not_stop_for_one_who_has_lost_something_anyway():
+    sender = Sender(1, 2, 3, logged=False)
+    for _ in range(int(100 * PATIENCE) + 2 * REACH // SIZE):
+        sender.round(1, 2)
+    assert sender.head - sender.window._reported[3] > REACH + SIZE
+    sender.window.reported(sender.now, 3, 10, sender.head)
+    assert sender.round(1, 2) == SIZE
+
+
+def test_a_receiver_reports_no_further_than_the_reach_from_its_first_gap():
+    changes = {"window": 8, "reach": 20, "loggers": 0, "gossip_period": 3600.0}
+    stack = Stack(1, (ME, 1), preset("rpbcast", changes), Random(1))
+    stack.step(0.0, Started({}))
+
+    def reports(first: int, last: int, phase: Phase = "first_pass") -> list[int]:
+        run = [Packet(ME, number, b"") for number in range(first, last + 1)]
+        effects = stack.step(1.0, Received(ME, run, phase))
+        return [e.message.seen for e in effects if isinstance(e, Unicast) and isinstance(e.message, Report)]
+
+    assert reports(0, 9) == [10]
+    assert reports(11, 15) == [16]
+    assert reports(16, 40) == [20]  # the rest of its reach is for what it has not seen
+    assert reports(41, 50) == []
+    assert reports(10, 10, "peer") == [51]
+
+
+STALLED = {
+    "name": "stalled",
+    "duration": 1.0,
+    "linger": 30.0,
+    "topology": {"kind": "lan", "members": 3, "latency": 0.001},
+    "traffic": {"senders": 1, "rate": 32_000.0, "size": 100, "arrivals": "burst"},
+    "protocol": {
+        "name": "rpbcast",
+        "ordering": "fifo",
+        "loggers": 0,
+        "gossip_period": 0.05,
+        "buffering": "size",
+        "buffer_packets": 3000,
+        "window": 64,
+        "reach": 2200,
+        "patience": 0.05,
+        "request_packets": 16,
+        "service_limit": 20_000,
+        "queue_packets": 100_000,
+    },
+    "fault": [{"at": 0.3, "kind": "perturb", "members": [2], "probability": 1.0, "for": 0.1}],
+}
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_who_stands_still_for_a_moment_loses_nothing(seed):
+    result = traced(parse(STALLED).with_seed(seed))
+    assert result["violations"] == []
+    assert result["packets"]["everywhere"] == result["packets"]["sent"] > 10_000
 
 
 def test_a_sole_slow_receiver_is_waited_for_as_long_as_it_moves():

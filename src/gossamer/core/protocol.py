@@ -117,6 +117,12 @@ class ProtocolSettings:
         unit="packets",
         low=0,
     )
+    reach: int = setting(
+        0,
+        "A sender is at most this far ahead of the first gap of such a receiver: peers keep no more; 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
     patience: float = setting(
         0.1,
         "A receiver that holds up a sender for longer than this is not waited for until it has caught up.",

@@ -2,8 +2,8 @@
 
 `rate_limit` spaces packets evenly, 1/rate_limit apart, so that no second sees more than the limit. `admission` holds
 new packets back while that many, of any sender, are buffered here: as old ones are collected, new ones are admitted.
-`window` keeps the sender within reach of its receivers, as they report (see `window`). What may not go yet waits, in
-order, in a queue of at most `queue_packets`; beyond that publishing is refused.
+`window` keeps the sender close to its receivers, as they report (see `window`), and `reach` close to what they still
+miss. What may not go yet waits, in order, in a queue of at most `queue_packets`; beyond that publishing is refused.
 """
 
 from collections import deque
@@ -28,8 +28,10 @@ class Flow(Rung):
         self._queue: deque[bytes] = deque()
         self._interval = 1.0 / settings.rate_limit if settings.rate_limit else 0.0
         self._free_at = 0.0  # when the rate allows the next packet
-        self._window = Window(settings.window, settings.patience) if settings.window else None
+        half = settings.reach // 2  # for what a receiver has not seen, as much again for what it misses of what it saw
+        self._window = Window(settings.window, settings.patience, half) if settings.window else None
         self._stride = Window.stride(settings.window)
+        self._beyond_gap = half
         self._report_at: dict[int, int] = {}  # by sender: the number at which it gets the next report
 
     def messages(self) -> Mapping[type, MessageHandler]:
@@ -72,12 +74,20 @@ class Flow(Rung):
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """Report to the sender how far we have seen it, from time to time."""
-        if self._window is None:
+        self._report(run[0].sender, out)
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """That may be what the sender waits for."""
+        if self._beyond_gap:
+            self._report(sender, out)
+
+    def _report(self, sender: int, out: Effects) -> None:
+        if self._window is None or sender == self.ladder.me:  # our own come from the past
             return
-        sender = run[0].sender
-        if sender == self.ladder.me:
-            return  # from the past
-        seen = self.ladder.streams[sender].next
+        stream = self.ladder.streams[sender]
+        seen = stream.next
+        if self._beyond_gap and stream.missing.firsts:
+            seen = min(seen, stream.missing.first + self._beyond_gap)
         if seen >= self._report_at.get(sender, 0):
             self._report_at[sender] = seen + self._stride
             out.append(Unicast(sender, Report(seen)))
@@ -124,7 +134,7 @@ class Flow(Rung):
             return settings.gossip_period  # what no logger has acknowledged fills the send buffer
         if self._window is not None:
             self._window.view_changed(now, self.ladder.peers.all(), self.ladder.me, self._head())
-            if self._window.closed(now, self._head()):
+            if self._window.closed(now, self._head(), logged=bool(self.ladder.peers.loggers)):
                 return self._window.again()
         return max(0.0, self._free_at - now)
 

@@ -66,6 +66,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         "buffer_packets": BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
         "buffer_bytes": BUFFER_BYTES,
         "window": window,
+        "reach": max(4 * window, BUFFER_BYTES * 3 // 4 // datagram),
         "request_packets": window,
         "queue_packets": 2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
         "send_buffer": 2 + max(UNLOGGED_BYTES, longest) // datagram,
