@@ -32,7 +32,7 @@ from gossamer.core.messages import (
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.wire import Header, WireError, decode, encode, size
-from gossamer.wire.codec import checksummed
+from gossamer.wire.codec import checksummed, decode_packets
 
 ids = st.integers(0, 2**63 - 1)
 range_sets = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 99)), max_size=5).map(
@@ -83,6 +83,23 @@ def test_data_comes_back_from_its_own_sender(header, packet):
     datagram = encode(header, Data(packet))
     assert decode(datagram) == (Header(header.group, packet.sender), Data(packet))
     assert size(Data(packet)) == len(datagram)
+
+
+@given(headers, st.lists(messages, max_size=5), st.binary(max_size=40))
+def test_packets_of_the_group_are_found_among_others_as_one_by_one(header, said, noise):
+    datagrams = [*(encode(header, message) for message in said), noise, checksummed(noise)]
+    damaged = [datagram[:-1] + bytes([datagram[-1] ^ 1]) for datagram in datagrams[: len(said)]]
+
+    def slowly(datagram):
+        with suppress(WireError):
+            origin, message = decode(datagram)
+            if isinstance(message, Data) and origin.group == header.group and origin.source == message.packet.sender:
+                return message.packet
+        return datagram
+
+    found = decode_packets(datagrams + damaged, header.group, lambda datagram: datagram)
+    assert found == [slowly(datagram) for datagram in datagrams + damaged]
+    assert decode_packets(datagrams, header.group ^ 1, lambda datagram: None) == [None] * len(datagrams)
 
 
 @given(headers, messages, st.data())

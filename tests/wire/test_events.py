@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from gossamer.core.packets import Packet
 from gossamer.wire import WireError
 from gossamer.wire.attributes import NO_ATTRIBUTES
-from gossamer.wire.events import BODY, LIMIT_BYTES_MIN, Event, Packer, count_events, is_fragment, pack_equal, unpack
+from gossamer.wire.events import (
+    BODY,
+    LIMIT_BYTES_MIN,
+    Event,
+    Packer,
+    count_events,
+    is_fragment,
+    pack_equal,
+    unpack,
+    unpack_simple,
+)
 from gossamer.wire.fragments import HEAD, Abandoned, Reassembler, fragments
 
 subjects = st.one_of(st.sampled_from(["a", "b.c", "quotes.nyse.ibm"]), st.text(min_size=1, max_size=20))
@@ -534,6 +544,42 @@ def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, lim
         each = packer.add_many("a.b", payloads, start)
         assert not bodies or packer.body(7) == bodies[0]
         assert len(bodies) == (max(0, count - start) // each if each and each < count - start else len(bodies))
+
+
+bodies = st.one_of(
+    st.binary(max_size=40),
+    st.builds(
+        lambda many, size: pack_equal("a.b", [b"x" * size] * many, 0, 1400, 7)[:1],
+        st.integers(1, 99),
+        st.integers(1, 1400),
+    )
+    .filter(bool)
+    .map(lambda found: found[0]),
+    st.builds(lambda text, load: one_body(text, load), subjects, st.binary(max_size=30)),
+)
+
+
+def one_body(subject: str, payload: bytes) -> bytes:
+    packer = Packer(1400)
+    packer.add(subject, payload)
+    return packer.body(9)
+
+
+@given(st.lists(bodies, max_size=8))
+def test_a_run_is_unpacked_as_its_packets_are(found):
+    run = [Packet(3, number, body) for number, body in enumerate(found)]
+    expected: list[list[Event] | None] = []
+    for packet in run:
+        try:
+            expected.append(unpack(packet))
+        except WireError:
+            expected.append(None)
+    events: list[Event] = []
+    at = 0
+    while (at := unpack_simple(run, at, events)) < len(run):
+        events += expected[at] or []
+        at += 1
+    assert events == [event for some in expected for event in some or []]
 
 
 def test_a_body_that_claims_no_events_is_malformed():

@@ -3,17 +3,19 @@
 Both know how to repair with a datagram as it travelled: what a log holds goes out again without being made anew.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Data, Message, Profile, Repair
 from gossamer.core.packets import Packet
 from gossamer.wire import Header, WireError, decode, encode
-from gossamer.wire.codec import REPAIR_BYTES, decode_packet, encode_packet, repair_of
+from gossamer.wire.codec import REPAIR_BYTES, decode_packets, encode_packet, repair_of
 from gossamer.wire.keys import KeyRing
 
-Opened = Packet | tuple[Header, Message]
-"""Most of what comes is the first pass of a packet of this group, and its sender says it: then it is just that."""
+Opened = Packet | tuple[Header, Message] | None
+"""Most of what comes is the first pass of a packet of this group, and its sender says it: then it is just that. None if
+it is not for us to read."""
 
 
 class Envelope(Protocol):
@@ -25,8 +27,8 @@ class Envelope(Protocol):
     def close(self, message: Message) -> bytes:
         """The datagram for a message of ours."""
 
-    def open(self, datagram: memoryview) -> Opened:
-        """Who says what; WireError if it is not for us to read. `refused` then counts why."""
+    def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
+        """Who says what, of each; `refused` counts what is not for us to read."""
 
     def as_travelled(self, packet: Packet) -> bytes:
         """The data datagram of a packet, as its sender sent it."""
@@ -40,11 +42,8 @@ class Envelope(Protocol):
 
 def answer_in(envelope: Envelope, datagram: memoryview, group: int, nonce: int) -> tuple[int, Profile] | None:
     """Who answers to our probe, and what; None if this is anything else."""
-    try:
-        opened = envelope.open(datagram)
-    except WireError:
-        return None
-    if isinstance(opened, Packet):
+    (opened,) = envelope.open([datagram])
+    if opened is None or isinstance(opened, Packet):
         return None
     header, message = opened
     if isinstance(message, Profile) and message.nonce == nonce and header.group == group:
@@ -65,16 +64,16 @@ class OpenEnvelope:
         """Plain."""
         return encode(self._header, message)
 
-    def open(self, datagram: memoryview) -> Opened:
+    def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
         """Plain; the checksum tells what is damaged."""
-        packet = decode_packet(datagram, self._header.group)
-        if packet is not None:
-            return packet
+        return decode_packets(datagrams, self._header.group, self._open_other)
+
+    def _open_other(self, datagram: memoryview) -> Opened:
         try:
             return decode(datagram)
         except WireError:
             self._refused += 1
-            raise
+            return None
 
     def as_travelled(self, packet: Packet) -> bytes:
         """Made anew, byte for byte the same."""
@@ -111,25 +110,29 @@ class SealedEnvelope:
             return self.repair(message.phase, self.as_travelled(message.packet))
         return self._sealer.seal(encode(self._header, message))
 
-    def open(self, datagram: memoryview) -> Opened:
+    def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
         """What does not authenticate is refused before anything of it is looked at."""
-        sealed = bytes(datagram)
-        plain = self._opener.open(sealed)
-        packet = decode_packet(plain, self._header.group)
-        if packet is not None:
-            packet.sealed = sealed
-            return packet
+        return [self._open_one(bytes(datagram)) for datagram in datagrams]
+
+    def _open_one(self, sealed: bytes) -> Opened:
         try:
-            if self._sealing.is_repair(plain):
-                header, repair, inner = self._opener.open_repair(plain)
-                repair.packet.sealed = inner
-                return header, repair
-            return decode(plain)
+            plain = self._opener.open(sealed)
+            (opened,) = decode_packets([plain], self._header.group, self._open_other)
         except self._sealing.SealError:
-            raise
+            return None  # the opener counts it
         except WireError:
             self._malformed += 1
-            raise
+            return None
+        if isinstance(opened, Packet):
+            opened.sealed = sealed
+        return opened
+
+    def _open_other(self, plain: bytes) -> Opened:
+        if self._sealing.is_repair(plain):
+            header, repair, inner = self._opener.open_repair(plain)
+            repair.packet.sealed = inner
+            return header, repair
+        return decode(plain)
 
     def as_travelled(self, packet: Packet) -> bytes:
         """As its sender sealed it: for our own packets, now."""

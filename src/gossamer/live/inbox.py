@@ -19,7 +19,7 @@ from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_events, is_fragment, unpack
+from gossamer.wire.events import Event, count_events, is_fragment, unpack, unpack_simple
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
@@ -106,8 +106,10 @@ class Inbox:
             self.received[rung] += sum(map(_count, run))
             return
         events: list[Event] = []
-        for packet in run:
-            events += self._unpack(packet, self._reassembler)
+        at = 0
+        while (at := unpack_simple(run, at, events)) < len(run):
+            events += self._unpack(run[at], self._reassembler)
+            at += 1
         self.received[rung] += len(events)
         self._offer(events)
         self._report_abandoned()

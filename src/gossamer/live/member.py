@@ -41,7 +41,7 @@ from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
-from gossamer.wire import Header, WireError
+from gossamer.wire import Header
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not armed anew."""
@@ -155,14 +155,10 @@ class Member:
     def _arrived(self, datagrams: Datagrams, address: Address) -> None:
         if address == self._own_address:
             return  # the group's address reaches us, too
-        now, open_ = self.now(), self._envelope.open
+        now = self.now()
         run: list[Packet] = []
         following = sender = -1
-        for datagram in datagrams:
-            try:
-                opened = open_(datagram)
-            except WireError:
-                continue  # the envelope counts it
+        for opened in self._envelope.open(datagrams):
             if isinstance(opened, Packet):
                 if opened.seqno == following and opened.sender == sender:
                     run.append(opened)
@@ -170,7 +166,7 @@ class Member:
                     self._take_run(now, run)
                     run, sender, following = [opened], opened.sender, opened.seqno
                 following += 1
-            else:
+            elif opened is not None:
                 self._take_run(now, run)
                 run, following = [], -1
                 header, message = opened

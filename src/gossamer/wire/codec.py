@@ -8,10 +8,11 @@
  .  CRC-32 of all of this, 4 bytes, least significant first: so the CRC-32 of a whole datagram is one constant
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from struct import Struct
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from gossamer.core.checksum import crc32
 from gossamer.core.ids import Phase
@@ -107,6 +108,9 @@ class WireError(ValueError):
     """Bytes that are not a datagram of ours; the message says why."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(slots=True)
 class Header:
     """Where a datagram comes from."""
@@ -136,14 +140,23 @@ def encode_packet(group: int, packet: Packet) -> bytes:
     return b"".join((head, body, crc32(body, crc32(head)).to_bytes(CHECKSUM_BYTES, "little")))
 
 
-def decode_packet(datagram: bytes | memoryview, group: int) -> Packet | None:
-    """The packet of an intact data datagram of this group, quickly; None for whatever else it may be (see `decode`)."""
-    if len(datagram) < DATA_BYTES:
-        return None
-    begins, of, sender, seqno = _DATA_HEAD.unpack_from(datagram)
-    if begins != _DATA_BEGINS or of != group or sender < 0 or seqno < 0 or crc32(datagram) != _INTACT:
-        return None
-    return Packet(sender, seqno, bytes(datagram[_BODY_AT:-CHECKSUM_BYTES]))
+def decode_packets(
+    datagrams: Iterable[bytes | memoryview], group: int, otherwise: Callable[[Any], T]
+) -> list[Packet | T]:
+    """The packet of each intact data datagram of this group, quickly; of anything else, what `otherwise` makes of it.
+
+    Most of what comes is such datagrams, many at a time: this is a loop without a call for each.
+    """
+    found: list[Packet | T] = []
+    head = _DATA_HEAD.unpack_from
+    for datagram in datagrams:
+        if len(datagram) >= DATA_BYTES:
+            begins, of, sender, seqno = head(datagram)
+            if begins == _DATA_BEGINS and of == group and sender >= 0 <= seqno and crc32(datagram) == _INTACT:
+                found.append(Packet(sender, seqno, bytes(datagram[_BODY_AT:-CHECKSUM_BYTES])))
+                continue
+        found.append(otherwise(datagram))
+    return found
 
 
 def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:

@@ -11,7 +11,7 @@ from itertools import accumulate, repeat
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from gossamer.core.packets import Packet
+from gossamer.core.packets import Packet, Run
 from gossamer.wire import blocks
 from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes, Shape
 from gossamer.wire.attributes import pack as pack_attributes
@@ -27,6 +27,7 @@ __all__ = [
     "is_fragment",
     "pack_equal",
     "unpack",
+    "unpack_simple",
 ]
 
 BODY: Final = Struct("!BQ")
@@ -257,27 +258,41 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
 
 def unpack(packet: Packet) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
-    return _unpack_simple(packet) or _unpack_blocks(packet)
+    events: list[Event] = []
+    return events if unpack_simple([packet], 0, events) else _unpack_blocks(packet)
 
 
-def _unpack_simple(packet: Packet) -> list[Event]:
-    """The events, quickly, of a body that is one block of the simplest form; none if it is any other."""
-    body = packet.body
-    head = _simple_head(body)
-    if head is None:
-        return []
-    time_ns, count, size, at = head
-    try:
-        subject = blocks.decode_subject(body[_SIMPLE.size : at])
-    except ValueError as reason:
-        raise WireError(str(reason)) from None
-    sender, seqno, time = packet.sender, packet.seqno, time_ns / 1e9
+def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
+    """Add the events of `run[at:]`, quickly, up to the first packet that is not one block of the simplest form.
+
+    That packet is the answer (the end of the run, if there is none), and is for `unpack`. Most runs are such packets,
+    and many hold a single event: this is a loop without a call for each.
+    """
     # Event(...) and Event._make run Python code for each event: this does not, and is twice as fast.
-    new, none = tuple.__new__, NO_ATTRIBUTES
-    if count == 1:
-        return [new(Event, (subject, body[at:], none, sender, seqno, time))]
-    payloads = blocks.split(body, at, count, size)
-    return [new(Event, (subject, payload, none, sender, seqno, time)) for payload in payloads]
+    new, none, head, begins = tuple.__new__, NO_ATTRIBUTES, _SIMPLE.unpack_from, _SIMPLE.size
+    encoded, subject = b"", ""
+    for place in range(at, len(run)):
+        packet = run[place]
+        body = packet.body
+        if len(body) < begins:
+            return place
+        kind, time_ns, form, count, size, width = head(body)
+        first = begins + width
+        if kind != EVENTS or form or not count or not size or first + count * size != len(body):
+            return place
+        if body[begins:first] != encoded or not encoded:
+            encoded = body[begins:first]
+            try:
+                subject = blocks.decode_subject(encoded)
+            except ValueError:
+                return place
+        sender, seqno, time = packet.sender, packet.seqno, time_ns / 1e9
+        if count == 1:
+            events.append(new(Event, (subject, body[first:], none, sender, seqno, time)))
+        else:
+            payloads = blocks.split(body, first, count, size)
+            events += [new(Event, (subject, payload, none, sender, seqno, time)) for payload in payloads]
+    return len(run)
 
 
 def _simple_head(body: bytes) -> tuple[int, int, int, int] | None:
