@@ -195,6 +195,22 @@ def test_a_sender_does_not_stop_for_one_who_has_lost_something_anyway():
     assert sender.round(1, 2) == SIZE
 
 
+def test_a_sole_receiver_that_comes_back_to_life_is_waited_for_too():
+    sender = Sender(1, logged=False)
+    sender.send()
+    sender.now += 11 * PATIENCE
+    while sender.head < REACH:
+        assert not sender.window.closed(sender.now, sender.head, logged=False)
+        sender.head += 1
+    sender.window.reported(sender.now, 1, 1, sender.head)
+    sender.head += 1
+    assert sender.send() == 0
+    sender.now += PATIENCE / 2
+    assert sender.send() == 0  # nobody else's rate suffers
+    sender.window.reported(sender.now, 1, sender.head - 1, sender.head)
+    assert sender.send() == SIZE - 1
+
+
 def test_a_receiver_reports_no_further_than_the_reach_from_its_first_gap():
     changes = {"window": 8, "reach": 20, "loggers": 0, "gossip_period": 3600.0}
     stack = Stack(1, (ME, 1), preset("rpbcast", changes), Random(1))

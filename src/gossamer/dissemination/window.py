@@ -132,7 +132,7 @@ class Window:
 
     def _most_are_within(self, distance: int, head: int) -> bool:
         seen = sorted(self._reported[m] for m in self._followed())
-        return seen[len(seen) // 2] >= head - distance
+        return bool(seen) and seen[len(seen) // 2] >= head - distance
 
     def _charge(self, now: float, head: int, behind: list[int]) -> None:
         """Blame those who held up the sender since it was last asked, if most of the others are well ahead of them."""
