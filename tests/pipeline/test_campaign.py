@@ -39,6 +39,8 @@ def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     assert kinds == {"partition", "crash", "disconnect", "perturb", "lose", "join", "leave", "cut"}
     assert any(fault.get("memory") == "lost" for table in drawn for fault in table["fault"])
     assert any("burst" in table["loss"] for table in drawn)
+    assert any(table["protocol"].get("reach") and table["protocol"]["name"] == "pbcast" for table in drawn)
+    assert any(table["protocol"].get("suspect_after") for table in drawn)
 
 
 @pytest.mark.parametrize("seed", range(1, 4))

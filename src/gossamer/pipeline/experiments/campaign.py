@@ -74,6 +74,14 @@ def _protocol(rng: Random) -> Table:
             "adaptive": rng.random() < 0.3,
             "multicast_after": rng.choice((0, 2)),
             "buffering": rng.choice(("age", "age", "size")),
+            "suspect_after": rng.choice((0.0, 0.0, 1.0)),
+        }
+    if rng.random() < 0.4:  # flow control, as live groups have it
+        settings |= {
+            "window": rng.choice((8, 32)),
+            "reach": rng.choice((0, 64)),
+            "patience": rng.choice((0.05, 0.2)),
+            "request_packets": rng.choice((0, 16)),
         }
     return settings
 
