@@ -295,17 +295,6 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
     return len(run)
 
 
-def _simple_head(body: bytes) -> tuple[int, int, int, int] | None:
-    """Time, number of events, length of each and where they begin, if the body is one block of the simplest form."""
-    if len(body) < _SIMPLE.size:
-        return None
-    kind, time_ns, form, count, size, width = _SIMPLE.unpack_from(body)
-    at = _SIMPLE.size + width
-    if kind != EVENTS or form or not count or not size or at + count * size != len(body):
-        return None
-    return time_ns, count, size, at
-
-
 def _unpack_blocks(packet: Packet) -> list[Event]:
     body = packet.body
     sender, seqno = repeat(packet.sender), repeat(packet.seqno)
@@ -333,8 +322,10 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
 
 def count_events(body: bytes) -> int:
     """How many events a body holds (a fragment: 0, its event counts when it is whole); WireError if malformed."""
-    if (head := _simple_head(body)) is not None:
-        return head[1]
+    if len(body) >= _SIMPLE.size:  # quickly, if it is one block of the simplest form
+        kind, _, form, count, size, width = _SIMPLE.unpack_from(body)
+        if kind == EVENTS and not form and count and size and _SIMPLE.size + width + count * size == len(body):
+            return int(count)
     if is_fragment(body):
         return 0
     total = 0
