@@ -23,7 +23,7 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.membership.view import JOINING, LEFT, MEMBER
+from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER
 
 from .hand import Letter, Table
 
@@ -593,6 +593,23 @@ def test_who_left_is_told_only_to_those_who_speak_of_it_as_a_member():
     table.wait(PERIOD * 20)
     assert all(100 not in stack.peers.all() for stack in table.stacks.values())
     assert len({stack.peers.signature for stack in table.stacks.values()}) == 1
+
+
+def test_who_is_away_for_longer_than_the_log_keeps_anything_has_left():
+    """A process that was killed would else be remembered for ever. Reference: 000 §5.2 (time-out), §5.3"""
+    table = rpbcast(log_timeout=100.0)
+    table.step(0, Heard(1, Members([Entry(8, DISCONNECTED, 5), Entry(9, DISCONNECTED, 5)])))
+    table.wait(90.0)
+    table.step(0, Heard(9, Members([Entry(9, MEMBER, 6)])))  # back in time
+    table.step(0, Heard(9, Members([Entry(9, DISCONNECTED, 7)])))
+    assert all({8, 9} <= set(stack.peers.claimants) for stack in table.stacks.values())
+    table.wait(40.0)
+    for stack in table.stacks.values():
+        assert 8 not in stack.peers.claimants
+        assert 9 in stack.peers.claimants
+    table.step(1, Heard(8, Members([Entry(8, MEMBER, int(table.now * 1e6))])))  # late, but alive
+    table.wait(10.0)
+    assert all(8 in stack.peers.all() for stack in table.stacks.values())
 
 
 def test_a_leave_needs_sponsors_too_and_ends_the_claim():

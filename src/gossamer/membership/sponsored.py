@@ -9,7 +9,8 @@ meanwhile may come before t_join.
 
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. Who has left is
 told only to those who speak of it as a member: many come, publish and go, and what is said must fit a datagram. To
-leave is to join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back.
+leave is to join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back;
+who is not back when everything that it could claim has timed out is taken to have left.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from gossamer.core.messages import Entry, Gossip, Horizon, Join, Leave, Members
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
 _ANNOUNCE = "sponsored.announce"
+_LOOK = "sponsored.look"
+_LOOKS = 16
+"""So many times within the log's time-out it is looked who is still away."""
 _REMEMBERED_S = 7200.0
 """Who has left is remembered for so long: who is away for longer still knows it as a member, and brings it back."""
 _EAGERNESS = 4
@@ -41,19 +45,21 @@ class Sponsored(Rung):
         self._t_join: Horizon = {}
         self._resume = False
         self._announced = 0
+        self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Joins, leaves, views, and the hash in every gossip."""
         return {Join: self._join_asked, Leave: self._leave_told, Members: self._told, Gossip: self._gossiped}
 
     def alarms(self) -> Mapping[str, TimerHandler]:
-        """The next time to say that we want in, or out."""
-        return {_ANNOUNCE: self._announce}
+        """The next time to say that we want in, or out; and to look who is away."""
+        return {_ANNOUNCE: self._announce, _LOOK: self._look}
 
     def started(self, now: float, out: Effects) -> None:
         """A member from the first moment, or one that has to join."""
         self.ladder.is_member = self._standing == IN
         self._publish_view()
+        self.ladder.timers.set(_LOOK, now + self.ladder.settings.log_timeout / _LOOKS)
         if self._standing == ASKING:
             restored = self.ladder.restored
             self._resume = restored.recovers and self.ladder.settings.recovery == "at-least-once"
@@ -84,6 +90,19 @@ class Sponsored(Rung):
             doubt = Entry(member, DISCONNECTED, entry.freshness + 1, entry.logger, entry.address)
             self._merge([doubt], out)
             out.append(Multicast(Members([doubt])))
+
+    def _look(self, now: float, out: Effects) -> None:
+        """Who has been away for longer than any log keeps anything for it is not waited for: it may join again."""
+        away = {(e.member, e.freshness): e for e in self._view.away()}
+        self._away = {which: self._away.get(which, now) for which in away}
+        before = now - self.ladder.settings.log_timeout
+        gone = [away[which] for which, since in self._away.items() if since < before and self._standing == IN]
+        if gone:
+            fresh = int(now * 1e6)
+            left = [Entry(e.member, LEFT, max(e.freshness + 1, fresh), e.logger) for e in gone]
+            self._merge(left, out)
+            out.append(Multicast(Members(left)))
+        self.ladder.timers.set(_LOOK, now + self.ladder.settings.log_timeout / _LOOKS)
 
     # This member's own wishes.
 

@@ -65,6 +65,10 @@ class View:
         """Those for whom packets are kept: in reach, or to be back."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT))
 
+    def away(self) -> list[Entry]:
+        """Those that are to be back."""
+        return [e for e in self._entries.values() if e.status == DISCONNECTED]
+
     def loggers(self) -> tuple[int, ...]:
         """Those of the claimants that are loggers."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT and e.logger))
