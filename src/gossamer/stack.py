@@ -336,7 +336,7 @@ class Stack:
 
     def _enter_lanes(self) -> None:
         """Side by side with other members goes only who has nothing to do with most packets but to deliver them."""
-        if self._on_accepted or self._on_repeated or self._keeps or self._observed:
+        if self._on_accepted or self._on_repeated or self._keeps:
             self._lanes = None
         if self._lanes is not None:
             self._lanes.enter(self.me, self._arrivals)

@@ -4,6 +4,7 @@ A multicast crosses each link of the shortest-path tree once. The tree is kept i
 everything below a link is one contiguous range: a loss on a link is a loss of that range.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from gossamer.sim.topology import Topology, routes
@@ -32,7 +33,7 @@ class Tree:
         self.latencies: list[float] = [0.0]
         self.seconds_per_byte: list[float] = [0.0]
         self.ends: list[int] = [0]  # position behind everything below i
-        self.receivers: list[tuple[int, int]] = []  # (position, member)
+        self.receivers: list[tuple[int, int]] = []  # (position, member), ascending
         self.scratch: list[float] = []  # arrival times, used anew by each multicast
         self._delays: list[tuple[float, list[int], list[int]]] = []
 
@@ -52,7 +53,8 @@ class Tree:
 
     def members_within(self, first: int, end: int) -> list[int]:
         """The members at positions `first .. end-1`."""
-        return [member for position, member in self.receivers if first <= position < end]
+        low, high = (bisect_left(self.receivers, (position, -1)) for position in (first, end))
+        return [member for _, member in self.receivers[low:high]]
 
 
 @dataclass(slots=True)
