@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import SettingError
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate, stack_maker
+from gossamer.sim.world import Disk
 
 ROOT = Path(__file__).parents[2]
 
@@ -229,3 +232,10 @@ def test_members_side_by_side_do_what_each_would_do_alone(scenario, protocol, fa
     alone = simulate(made, make_stack=stack_maker(made, 17))
     assert simulate(made)["trace_hash"] == alone["trace_hash"]
     assert alone["deliveries"]["actual"] > 2000
+
+
+def test_a_disk_does_not_speak_of_a_sender_of_whom_all_was_collected():
+    """As a store does not: a logger that comes back takes every sender in its log to have left something there."""
+    disk = Disk()
+    disk.log = {3: {}, 4: {7: Packet(4, 7, b"")}}
+    assert disk.logged() == {4: RangeSet([(7, 7)])}

@@ -64,7 +64,8 @@ class Disk:
 
     def logged(self) -> PerSender:
         """Which packets the log holds."""
-        return {s: RangeSet((n, n) for n in sorted(by_number)) for s, by_number in sorted(self.log.items())}
+        held = ((sender, by_number) for sender, by_number in sorted(self.log.items()) if by_number)
+        return {sender: RangeSet((n, n) for n in sorted(by_number)) for sender, by_number in held}
 
 
 class World:
