@@ -556,6 +556,32 @@ def test_who_is_about_to_join_is_told_apart_until_it_knows_its_time():
     assert 9 in table.stacks[0].peers.all()
 
 
+def test_who_is_suspected_while_it_joins_asks_anew_and_gets_in():
+    """No sponsor would take its older wish for the fresher entry. Reference: 000 §5.3"""
+    table = joining(rpbcast(sponsors=2))
+    doubt = Entry(9, DISCONNECTED, freshness_of(table, 9) + 1)
+    for member in (0, 1, 2, 3):
+        table.step(member, Heard(2, Members([doubt])))
+    table.settle()
+    table.wait(PERIOD * 4)
+    assert table.stacks[9].is_member
+    assert all(9 in stack.peers.all() for stack in table.stacks.values())
+
+
+def test_who_is_suspected_while_it_leaves_says_goodbye_anew():
+    """Reference: 000 §5.3"""
+    table = rpbcast(sponsors=2)
+    table.step(1, LeaveAsked())
+    (goodbye,) = {letter.message.freshness for letter in table.letters if isinstance(letter.message, Leave)}
+    for member in (0, 2, 3):
+        table.step(member, Heard(2, Members([Entry(1, DISCONNECTED, goodbye + 1)])))
+    table.step(1, Heard(2, Members([Entry(1, DISCONNECTED, goodbye + 1)])))
+    table.settle()
+    table.wait(PERIOD * 4)
+    assert any(isinstance(effect, BecomeStranger) for effect in table.effects[1])
+    assert all(1 not in table.stacks[member].peers.claimants for member in (0, 2, 3))
+
+
 def test_who_left_long_ago_is_forgotten():
     """Else views would grow for ever. Reference: 000 §5.3"""
     table = rpbcast()

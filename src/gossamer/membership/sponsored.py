@@ -212,12 +212,20 @@ class Sponsored(Rung):
             out.append(Unicast(source, Members(self._view.alive(), answer=True)))
 
     def _refute(self, now: float, out: Effects) -> None:
-        """Somebody holds a fresher but wrong entry of us (of an earlier life): correct it."""
+        """Somebody holds a fresher but wrong entry of us (of an earlier life, or by suspicion): correct it.
+
+        Who is about to join or to leave begins anew: no sponsor would put an older entry in the place of that one.
+        """
         mine = self._view.get(self.ladder.me)
-        wrong = mine is not None and mine.status != MEMBER and mine.freshness > self._freshness
-        if self._standing == IN and mine is not None and (wrong or mine.status == LEFT):
+        if mine is None:
+            return
+        wrong = mine.status != MEMBER and mine.freshness > self._freshness
+        if self._standing == IN and (wrong or mine.status == LEFT):
             self._freshness = max(self._freshness, mine.freshness)
             self._declare(now, MEMBER, out)
+        elif self._standing in (ASKING, LEAVING) and mine.freshness > self._freshness:
+            self._freshness = mine.freshness
+            self._begin(now, self._standing, out)
 
     def _merge(self, entries: list[Entry], out: Effects) -> None:
         taken = self._view.merge(entries)
