@@ -546,6 +546,12 @@ def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, lim
         assert len(bodies) == (max(0, count - start) // each if each and each < count - start else len(bodies))
 
 
+def one_body(subject: str, payload: bytes) -> bytes:
+    packer = Packer(1400)
+    packer.add(subject, payload)
+    return packer.body(9)
+
+
 bodies = st.one_of(
     st.binary(max_size=40),
     st.builds(
@@ -555,14 +561,8 @@ bodies = st.one_of(
     )
     .filter(bool)
     .map(lambda found: found[0]),
-    st.builds(lambda text, load: one_body(text, load), subjects, st.binary(max_size=30)),
+    st.builds(one_body, subjects, st.binary(max_size=30)),
 )
-
-
-def one_body(subject: str, payload: bytes) -> bytes:
-    packer = Packer(1400)
-    packer.add(subject, payload)
-    return packer.body(9)
 
 
 @given(st.lists(bodies, max_size=8))

@@ -63,7 +63,7 @@ class View:
 
     def claimants(self) -> tuple[int, ...]:
         """Those for whom packets are kept: in reach, or to be back."""
-        return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT))
+        return tuple(sorted(e.member for e in self.alive()))
 
     def away(self) -> list[Entry]:
         """Those that are to be back."""
@@ -71,7 +71,7 @@ class View:
 
     def loggers(self) -> tuple[int, ...]:
         """Those of the claimants that are loggers."""
-        return tuple(sorted(m for m, e in self._entries.items() if e.status != LEFT and e.logger))
+        return tuple(sorted(e.member for e in self.alive() if e.logger))
 
     def knows_loggers(self) -> bool:
         """Whether there is, or was, any logger."""

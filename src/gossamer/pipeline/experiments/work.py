@@ -43,8 +43,7 @@ class Apart:
     """
 
     def __init__(self) -> None:
-        self._process: ForkProcess | None = None
-        self._line: Connection | None = None
+        self._running: tuple[ForkProcess, Connection] | None = None
 
     def outcome(self, run: Run, traces: Path) -> dict[str, Any]:
         """What comes of one run."""
@@ -68,19 +67,21 @@ class Apart:
 
     def end(self) -> None:
         """End the process, whatever it does."""
-        if self._process is not None and self._line is not None:
-            self._line.close()
-            self._process.kill()
-            self._process.join()
-        self._process = self._line = None
+        if self._running is not None:
+            process, line = self._running
+            line.close()
+            process.kill()
+            process.join()
+            self._running = None
 
     def _ready(self) -> tuple[ForkProcess, Connection]:
-        if self._process is None or self._line is None:
-            self._line, theirs = _FORK.Pipe()
-            self._process = _FORK.Process(target=_do_what_is_asked, args=(theirs, self._line), daemon=True)
-            self._process.start()
+        if self._running is None:
+            ours, theirs = _FORK.Pipe()
+            process = _FORK.Process(target=_do_what_is_asked, args=(theirs, ours), daemon=True)
+            process.start()
             theirs.close()
-        return self._process, self._line
+            self._running = process, ours
+        return self._running
 
 
 _apart = Apart()
