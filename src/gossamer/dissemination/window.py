@@ -28,6 +28,7 @@ class Window:
         "_blame",
         "_blocked_at",
         "_closed_at",
+        "_given_up",
         "_heard_at",
         "_held_for",
         "_members",
@@ -46,6 +47,7 @@ class Window:
         """Every receiver that is followed has seen everything below."""
         self.lagging: dict[int, None] = {}
         self._held_for: dict[int, None] = {}  # of these, whom the sender waits for at the end of its reach
+        self._given_up: dict[int, None] = {}  # and whom it does not wait for there any more
         self._patience = patience
         self._members: tuple[int, ...] = ()
         self._reported: dict[int, int] = {}
@@ -86,8 +88,8 @@ class Window:
         if behind:
             self._charge(now, head, behind)
         if member in self.lagging and head - seen <= self.size // 2:
-            del self.lagging[member]
-            self._held_for.pop(member, None)
+            for those in (self.lagging, self._held_for, self._given_up):
+                those.pop(member, None)
         self._settle(head)
         if not self._shut(head):
             self._blocked_at = inf
@@ -102,6 +104,7 @@ class Window:
         self._blame = {m: blame for m, blame in self._blame.items() if m in self._reported}
         self.lagging = {m: None for m in self.lagging if m in self._reported}
         self._held_for = {m: None for m in self._held_for if m in self._reported}
+        self._given_up = {m: None for m in self._given_up if m in self._reported}
         self._settle(head)
 
     def _shut(self, head: int) -> bool:
@@ -114,12 +117,8 @@ class Window:
         """Those that move and have just come to the end of the reach: who is beyond it has lost something anyway."""
         for member in self.lagging:
             beyond = head - self._reported[member] - self._reach
-            if 0 <= beyond < self.size and self._moves(now, member) and not self._blamed(member, _MOVING_PATIENCES):
+            if 0 <= beyond < self.size and member not in self._given_up and self._moves(now, member):
                 self._held_for[member] = None
-
-    def _blamed(self, member: int, patiences: int) -> bool:
-        """Whether for longer than so many times `patience`."""
-        return member in self._blame and self._blame[member][0] > patiences * self._patience
 
     def _followed(self) -> list[int]:
         return [member for member in self._reported if member not in self.lagging]
@@ -151,8 +150,9 @@ class Window:
             return
         self._charge(now, head, behind)
         for member in behind if self._most_are_within(self.size // 4, head) else ():
-            lenient = not logged and self._moves(now, member)
-            if self._blamed(member, _MOVING_PATIENCES if lenient else 1):
+            moves = self._moves(now, member)
+            limit = self._patience * (_MOVING_PATIENCES if moves and not logged else 1)
+            if self._blame.get(member, (0.0, now))[0] > limit:
                 self._stop_waiting(member)
         for member in [m for m in self._held_for if not self._moves(now, m)]:
             self._stop_waiting(member)
@@ -163,5 +163,7 @@ class Window:
                 self.lagging[member] = None
 
     def _stop_waiting(self, member: int) -> None:
-        self._held_for.pop(member, None)
+        if member in self._held_for:
+            del self._held_for[member]
+            self._given_up[member] = None
         self.lagging[member] = None
