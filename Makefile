@@ -6,12 +6,12 @@ SOURCES := $(wildcard src tests benchmarks)
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java nft browser demo test check thesis soak bench clean
+.PHONY: help setup java namespaces browser demo test check thesis soak bench clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
 
-setup: $(INSTALLED) java nft ## make .venv with everything, see that Spark has a Java and the tests a firewall
+setup: $(INSTALLED) java namespaces ## make .venv with everything, see that Spark has a Java and the tests a firewall
 
 $(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh venv
@@ -22,8 +22,8 @@ $(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
 java: $(INSTALLED)
 	@tools/setup.sh java
 
-nft: $(INSTALLED)
-	@tools/setup.sh nft
+namespaces: $(INSTALLED)
+	@tools/setup.sh namespaces
 
 browser: $(INSTALLED)
 	@tools/setup.sh browser

@@ -6,8 +6,9 @@ clock, at the worse of the subscribers. Rounds of all systems are interleaved an
 against the best peer of the same run. A system that lost or swapped an event, or did not finish, gets no number.
 
 `--namespace` puts publisher and subscribers into two network namespaces with a link of MTU 1500 between them, on which
-the kernel drops packets at random, in both directions and for all systems alike (root, `ip` and `nft` needed). Senders
-may use GSO and TSO there; receivers get single packets, as GRO would have to come before the loss.
+the kernel drops packets at random, in both directions and for all systems alike (needs root, `ip`, `nft`, `ethtool`).
+Packets are single where they are lost; senders cut them as they leave (GSO, TSO) and receivers may join them again
+(GRO), as on hosts with real network cards.
 
 What the numbers do not show: a network with a delay of its own; senders on several machines; anything while other
 programs run (look at the load in the first line); memory (pyzmq queues without a bound here, Zenoh, NATS and Gossamer

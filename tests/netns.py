@@ -7,8 +7,10 @@
 
 Everything lives in namespaces whose names carry the id of the process that made them, so nothing of the machine's own
 network is touched and deleting the namespaces deletes everything. What a killed process left behind, the next one
-removes. The hub passes packets on in the size they would have on a cable: what the kernel let a sender pass in one
-piece is cut there, because a loss of the piece would be a loss of forty packets at once.
+removes. On the way packets have the size that they would have on a cable: what the kernel let a sender pass in one
+piece is cut as it leaves the node, because a loss of the piece would be a loss of forty packets at once. Losses are in
+the hub, as they are in a network; behind them a node may join what is left to larger pieces again (GRO), as network
+cards and their drivers do.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ def check_available() -> None:
     """Unavailable, with the reason, where namespaces or packet filters are out of reach."""
     if os.geteuid() != 0:
         raise Unavailable("network namespaces need root")
-    for program, package in (("ip", "iproute2"), ("nft", "nftables")):
+    for program, package in (("ip", "iproute2"), ("nft", "nftables"), ("ethtool", "ethtool")):
         if shutil.which(program) is None:
             raise Unavailable(f"no program {program}: apt-get install {package}")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One namespace with one address."""
+    """One namespace with one address; the hub has none."""
 
     namespace: str
     address: str
@@ -76,7 +78,7 @@ class Network:
     def __init__(self, nodes: int) -> None:
         check_available()
         name = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
-        self.hub = f"{name}-hub"
+        self.hub = Node(f"{name}-hub", "")
         self.nodes = [Node(f"{name}-{n}", f"10.77.0.{n + 1}") for n in range(nodes)]
         self._children: list[subprocess.Popen[str]] = []
 
@@ -112,11 +114,9 @@ class Network:
 
     def lose(self, percent: int) -> None:
         """Every node loses so many of a hundred packets that come to it, at random, one by one."""
-        for node in self.nodes:
-            rule = f'add rule inet bad loss iifname "eth0" numgen random mod 100 < {percent} counter drop\n' * (
-                percent > 0
-            )
-            node.filter(f"flush chain inet bad loss\n{rule}")
+        for n in range(len(self.nodes)):
+            rule = f"add rule netdev bad to{n} numgen random mod 100 < {percent} counter drop\n" * (percent > 0)
+            self.hub.filter(f"flush chain netdev bad to{n}\n{rule}")
 
     def partition(self, *sides: Sequence[int]) -> None:
         """Nodes of different sides do not hear each other any more, neither by multicast nor by unicast."""
@@ -133,33 +133,37 @@ class Network:
 
     def dropped(self) -> int:
         """How many packets the rules that stand now have dropped, over all nodes."""
-        listings = [run(*node.command("nft", "list", "table", "inet", "bad")) for node in self.nodes]
+        listings = [run(*node.command("nft", "list", "ruleset")) for node in (self.hub, *self.nodes)]
         words = " ".join(listings).split()
         return sum(int(words[at + 2]) for at, word in enumerate(words) if word == "counter")
 
     def _build(self) -> None:
-        run("ip", "netns", "add", self.hub)
-        hub = ("ip", "-n", self.hub, "link")
+        run("ip", "netns", "add", self.hub.namespace)
+        hub = ("ip", "-n", self.hub.namespace, "link")
         run(*hub, "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0")
         run(*hub, "set", "bridge", "up")
+        self.hub.filter("table netdev bad { }\n")
         for n, node in enumerate(self.nodes):
+            port = f"port{n}"
             run("ip", "netns", "add", node.namespace)
             inside = ("ip", "-n", node.namespace, "link", "set", "dev")
-            run(*hub, "add", f"port{n}", "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
-            run(*hub, "set", "dev", f"port{n}", "master", "bridge", "mtu", str(MTU), "gso_max_segs", "1", "up")
+            run(*hub, "add", port, "type", "veth", "peer", "name", "eth0", "netns", node.namespace)
+            run(*hub, "set", "dev", port, "master", "bridge", "mtu", str(MTU), "up")
             run(*inside, "eth0", "mtu", str(MTU), "up")
             run(*inside, "lo", "up")
+            run(*node.command("ethtool", "-K", "eth0", "tso", "off", "tx-udp-segmentation", "off", "gro", "on"))
+            run(*self.hub.command("ethtool", "-K", port, "tso", "off"))  # or the node would not join anything
             run("ip", "-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
             run("ip", "-n", node.namespace, "route", "add", "224.0.0.0/4", "dev", "eth0")
-            chain = "{ type filter hook input priority 0; }"
-            node.filter(f"table inet bad {{ chain loss {chain}\n chain partition {chain}\n }}\n")
+            node.filter("table inet bad {\n chain partition { type filter hook input priority 0; }\n}\n")
+            self.hub.filter(f'add chain netdev bad to{n} {{ type filter hook egress device "{port}" priority 0; }}\n')
 
     def _remove(self) -> None:
         for child in self._children:
             child.kill()
             child.communicate()
-        for namespace in (*(node.namespace for node in self.nodes), self.hub):
-            _delete(namespace)
+        for node in (*self.nodes, self.hub):
+            _delete(node.namespace)
 
 
 def remove_leftovers() -> None:

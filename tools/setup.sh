@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make setup` needs from the machine:  tools/setup.sh venv | java | nft | browser
+# What `make setup` needs from the machine:  tools/setup.sh venv | java | namespaces | browser
 # Nothing that is present is installed again; what may not be installed is named in one line.
 set -eu
 
@@ -52,10 +52,14 @@ ensure_java() { # Debian 12 has 17; where it is gone, the default one is later
     java_is_enough || say "no Java 17 or later, so everything of Spark will be skipped; install openjdk-17-jre-headless (apt-get install openjdk-17-jre-headless)"
 }
 
-ensure_nft() { # only root can make the namespaces that it is for, so only root needs it
-    if command -v nft >/dev/null || [ "$(id -u)" != 0 ]; then return; fi
-    apt_install nftables || true
-    command -v nft >/dev/null || say "no nft, so the tests with real packet loss will be skipped; install nftables (apt-get install nftables)"
+ensure_namespaces() { # only root can make them, so only root needs the tools
+    if [ "$(id -u)" != 0 ]; then return; fi
+    local program
+    for program in ip:iproute2 nft:nftables ethtool:ethtool; do
+        if command -v "${program%:*}" >/dev/null; then continue; fi
+        apt_install "${program#*:}" || true
+        command -v "${program%:*}" >/dev/null || say "no ${program%:*}, so the tests with real packet loss will be skipped; install ${program#*:} (apt-get install ${program#*:})"
+    done
 }
 
 ensure_browser() {
@@ -67,7 +71,7 @@ ensure_browser() {
 case "${1:-}" in
 venv) make_venv ;;
 java) ensure_java ;;
-nft) ensure_nft ;;
+namespaces) ensure_namespaces ;;
 browser) ensure_browser ;;
-*) say "usage: tools/setup.sh venv | java | nft | browser"; exit 2 ;;
+*) say "usage: tools/setup.sh venv | java | namespaces | browser"; exit 2 ;;
 esac

@@ -12,7 +12,7 @@ import gossamer
 from gossamer.core.settings import SettingError
 from gossamer.live.group import Group
 from gossamer.live.transport import Endpoint, TransportError, UdpTransport
-from tests.live.members import GROUP, collect, impaired, run, settings, until
+from tests.live.members import GROUP, collect, impaired, joined, run, settings, until
 
 
 def test_an_event_reaches_every_member_and_the_publisher_itself():
@@ -52,6 +52,20 @@ def test_everything_arrives_once_and_in_order_or_is_reported(chances):
             for subscription in subscriptions:
                 items = await collect(subscription, 3000)
                 assert [item.payload for item in items] == [b"%d" % n for n in range(3000)]
+
+    run(story())
+
+
+def test_what_a_wake_up_shows_to_be_missing_is_asked_for_together():
+    async def story():
+        async with joined(2, settings(), loss=0.3) as (publisher, subscriber):
+            heard = subscriber.subscribe(">")
+            for n in range(300):  # large ones: a packet each, a read each, and many reads to a wake-up
+                await publisher.publish_wait("n", b"%d" % n + bytes(40_000))
+            assert len(await collect(heard, 300)) == 300
+            stats = subscriber.stats()
+            assert stats["peer"] > 50
+            assert stats["sent"]["request"] < stats["peer"] / 2
 
     run(story())
 

@@ -153,9 +153,14 @@ class Member:
     # Incoming.
 
     def _arrived(self, datagrams: Datagrams, address: Address) -> None:
+        """Step with everything, and carry out what it leads to together: answers to one member go in one burst.
+
+        What the stack asks for when the instant is over waits until the sockets are empty: the timer is due at once.
+        """
         if address == self._own_address:
             return  # the group's address reaches us, too
         now = self.now()
+        effects: list[Effect] = []
         run: list[Packet] = []
         following = sender = -1
         for opened in self._envelope.open(datagrams):
@@ -163,47 +168,47 @@ class Member:
                 if opened.seqno == following and opened.sender == sender:
                     run.append(opened)
                 else:
-                    self._take_run(now, run)
+                    effects += self._take_run(now, run)
                     run, sender, following = [opened], opened.sender, opened.seqno
                 following += 1
             elif opened is not None:
-                self._take_run(now, run)
+                effects += self._take_run(now, run)
                 run, following = [], -1
                 header, message = opened
-                self._heard(now, header, message, address)
-        self._take_run(now, run)
-        if self.stack.next_deadline() <= now:  # what all of this together asks for
-            self._carry_out(self.stack.step(now, Woke()))
+                effects += self._heard(now, header, message, address)
+        effects += self._take_run(now, run)
+        self._carry_out(effects)
         self._arm()
         if self.progress is not None:
             self.progress()
 
-    def _take_run(self, now: float, run: Run) -> None:
-        if not run or run[0].sender == self.me:
-            return
-        if self.disk is not None and self.disk.failure:
-            self.stats["refused: the log has failed"] += len(run)
-            return
-        self._carry_out(self.stack.step(now, Received(run[0].sender, run, FIRST_PASS)))
+    def _take_run(self, now: float, run: Run) -> list[Effect]:
+        if not run or run[0].sender == self.me or self._log_has_failed(len(run)):
+            return []
+        return self.stack.step(now, Received(run[0].sender, run, FIRST_PASS))
 
-    def _heard(self, now: float, header: Header, message: Message, address: Address) -> None:
+    def _heard(self, now: float, header: Header, message: Message, address: Address) -> list[Effect]:
         source = header.source
         if header.group != self._header.group or source == self.me:
             self.stats["not for us"] += source != self.me
-            return None
+            return []
         if isinstance(message, Probe):
-            return self._answer(now, message, address)
+            self._answer(now, message, address)
+            return []
         if source not in self.stack.peers.addresses:
             self._met(source, address)
-        if isinstance(message, Repair):
-            if self.disk is not None and self.disk.failure:
-                self.stats["refused: the log has failed"] += 1
-                return None
-            happened: Input = Received(source, [message.packet], message.phase)
-        else:
-            happened = Heard(source, message)
-        self._carry_out(self.stack.step(now, happened))
-        return None
+        if not isinstance(message, Repair):
+            return self.stack.step(now, Heard(source, message))
+        if self._log_has_failed(1):
+            return []
+        return self.stack.step(now, Received(source, [message.packet], message.phase))
+
+    def _log_has_failed(self, packets: int) -> bool:
+        """Whether these packets are refused, because nothing can be logged any more."""
+        failed = self.disk is not None and bool(self.disk.failure)
+        if failed:
+            self.stats["refused: the log has failed"] += packets
+        return failed
 
     def _answer(self, now: float, probe: Probe, address: Address) -> None:
         """Tell whoever asks how we are, but not too often."""
