@@ -45,7 +45,7 @@ thesis: setup ## every figure of the papers as a claim, checked on Spark: a repo
 	-$(BIN)/gossamer report runs/thesis
 
 soak: setup ## the long runs
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest -n 2 -m soak --durations=20
 
 bench: setup ## every benchmark in turn
 	@set -e; for bench in $(BENCHMARKS); do echo "== $$bench"; $(BIN)/python $$bench; done
