@@ -238,6 +238,17 @@ class Profile:
 
 
 @dataclass(slots=True)
+class Piece:
+    """One of the pieces of a message that is too long for a datagram; `message` tells which belong together."""
+
+    kind: ClassVar[str] = "gossip"
+    message: int
+    index: int
+    count: int
+    content: bytes
+
+
+@dataclass(slots=True)
 class Entry:
     """One member as a view holds it: of two entries the fresher one counts (000 §5.3)."""
 
@@ -298,6 +309,7 @@ Message = (
     | Holdings
     | Probe
     | Profile
+    | Piece
     | Join
     | Leave
     | Members

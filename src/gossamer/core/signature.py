@@ -1,13 +1,36 @@
-"""A hash that stands for a list of numbers: two members with the same list have the same signature."""
+"""A hash that stands for a set of tuples of numbers: two members with the same set have the same signature.
+
+It is the sum of the hashes of the tuples, so that one of them can come or go without a look at the others, and their
+order does not matter.
+"""
 
 from collections.abc import Iterable
 from hashlib import blake2b
 from struct import pack
 
+_MODULUS = 1 << 64
 
-def signature(items: Iterable[tuple[int, ...]]) -> int:
-    """64 bits of BLAKE2 over the numbers of all items, in their order; stable over processes and machines."""
-    digest = blake2b(digest_size=8)
-    for item in items:
-        digest.update(pack(f"<{len(item)}q", *item))
-    return int.from_bytes(digest.digest(), "little") or 1  # 0 means that none was sent
+
+class Signature:
+    """Of a set that changes."""
+
+    __slots__ = ("_sum",)
+
+    def __init__(self, items: Iterable[tuple[int, ...]] = ()) -> None:
+        self._sum = sum(map(_hash, items))
+
+    def add(self, *item: int) -> None:
+        """This tuple comes; it was not there."""
+        self._sum += _hash(item)
+
+    def remove(self, *item: int) -> None:
+        """This tuple goes; it was there."""
+        self._sum -= _hash(item)
+
+    def value(self) -> int:
+        """64 bits, stable over processes and machines; never 0, which means that none was sent."""
+        return self._sum % _MODULUS or 1
+
+
+def _hash(item: tuple[int, ...]) -> int:
+    return int.from_bytes(blake2b(pack(f"<{len(item)}q", *item), digest_size=8).digest(), "little")

@@ -30,18 +30,31 @@ from gossamer.core.effects import (
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
 from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
-from gossamer.core.messages import Data, Echo, Holdings, Members, Message, PerSender, Probe, Profile, Repair, in_parts
+from gossamer.core.messages import (
+    Data,
+    Echo,
+    Holdings,
+    Members,
+    Message,
+    PerSender,
+    Piece,
+    Probe,
+    Profile,
+    Repair,
+    in_parts,
+)
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.disk import Disk
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
+from gossamer.live.pieces import Pieces, cut
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
-from gossamer.wire import Header
+from gossamer.wire import Header, WireError
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not armed anew."""
@@ -89,6 +102,9 @@ class Member:
         self._contacts = contacts
         self._multicast = multicast
         self._met_at: dict[int, Address] = {}
+        self._pieces = Pieces()
+        self._datagram_bytes = transport.datagram_bytes_max
+        self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
         self._loop = asyncio.get_running_loop()
         self._epoch = time() - self._loop.time()  # the stack's clock goes on over a restart, and does not jump
         self._timer: asyncio.TimerHandle | None = None
@@ -197,11 +213,21 @@ class Member:
             return []
         if source not in self.stack.peers.addresses:
             self._met(source, address)
+        if isinstance(message, Piece):
+            return self._heard_piece(now, header, message, address)
         if not isinstance(message, Repair):
             return self.stack.step(now, Heard(source, message))
         if self._log_has_failed(1):
             return []
         return self.stack.step(now, Received(source, [message.packet], message.phase))
+
+    def _heard_piece(self, now: float, header: Header, piece: Piece, address: Address) -> list[Effect]:
+        try:
+            message = self._pieces.add(header, piece)
+        except WireError:
+            self.stats["malformed pieces"] += 1
+            return []
+        return [] if message is None else self._heard(now, header, message, address)
 
     def _log_has_failed(self, packets: int) -> bool:
         """Whether these packets are refused, because nothing can be logged any more."""
@@ -243,9 +269,9 @@ class Member:
                     to_group.append(self._envelope.as_travelled(message.packet))
                     first_passes += 1
                 else:
-                    to_group.append(self._close(message, EVERYONE))
+                    to_group += self._close(message, EVERYONE)
             elif isinstance(effect, Unicast):
-                to_one.setdefault(effect.to, []).append(self._close(effect.message, effect.to))
+                to_one.setdefault(effect.to, []).extend(self._close(effect.message, effect.to))
             else:
                 self._execute_rare(effect, to_one)
         if first_passes:
@@ -281,7 +307,7 @@ class Member:
                 parts = in_parts(self.disk.holdings(effect), _RANGES_PER_PART)
                 for n, part in enumerate(parts):
                     answer = Holdings(part, effect.since_ns, n, len(parts))
-                    to_one.setdefault(effect.to, []).append(self._close(answer, effect.to))
+                    to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
             case PastKnown(held):
                 self._past_known(held)
             case Collect() | CheckOut() if self.disk is not None:
@@ -289,12 +315,15 @@ class Member:
             case _:
                 pass  # without a log there is nothing to check out; stability is nobody's business here
 
-    def _close(self, message: Message, to: int) -> bytes:
-        datagram = self._envelope.close(message)
+    def _close(self, message: Message, to: int) -> list[bytes]:
+        """The datagram for a message; several, if it is too long for one."""
+        datagrams = [self._envelope.close(message)]
+        if len(datagrams[0]) > self._datagram_bytes and not isinstance(message, Repair):
+            datagrams = [self._envelope.close(piece) for piece in cut(self._header, message, self._piece_bytes)]
         self.sent[message.kind] += 1
         if self._recorder.tracing:
-            self._recorder.sent(time(), self.me, to, message, len(datagram))
-        return datagram
+            self._recorder.sent(time(), self.me, to, message, sum(map(len, datagrams)))
+        return datagrams
 
     def _send_to_group(self, datagrams: list[bytes]) -> None:
         """By multicast; where there is none, to everybody we know, and to those we were told to meet."""

@@ -8,9 +8,9 @@ learns of the new member first. Then it says that it is in: until it does, it is
 meanwhile may come before t_join.
 
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. Who has left is
-told only to those who speak of it as a member: many come, publish and go, and what is said must fit a datagram. To
-leave is to join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back;
-who is not back when everything that it could claim has timed out is taken to have left.
+told only to those who speak of it as a member: many come, publish and go, and would be in every view. To leave is to
+join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back; who is not
+back when everything that it could claim has timed out is taken to have left.
 """
 
 from collections.abc import Mapping

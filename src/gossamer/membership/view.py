@@ -7,7 +7,7 @@ members that left are kept for a while as tombstones: without them, an old view 
 from collections.abc import Iterable
 
 from gossamer.core.messages import Entry
-from gossamer.core.signature import signature
+from gossamer.core.signature import Signature
 
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")
@@ -80,7 +80,7 @@ class View:
     def signature(self) -> int:
         """The hash of who is a member; tombstones do not count, so they can be forgotten at any time."""
         if self._signature is None:
-            self._signature = signature(sorted((e.member, e.status, e.freshness) for e in self.alive()))
+            self._signature = Signature((e.member, e.status, e.freshness) for e in self.alive()).value()
         return self._signature
 
     def forget_before(self, freshness: int) -> None:

@@ -15,7 +15,7 @@ from gossamer.core.ids import Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
 from gossamer.core.messages import Gossip, Heartbeat, Heartbeats, Horizon
 from gossamer.core.packets import Run
-from gossamer.core.signature import signature
+from gossamer.core.signature import Signature
 
 _IDLE = "hashed_heartbeat.idle"
 _SILENT_ROUNDS = 4
@@ -28,7 +28,7 @@ class HashedHeartbeat(Rung):
         super().__init__(ladder)
         self._idle: Horizon = {}
         self._heard: dict[int, float] = {}  # when each active sender was last heard
-        self._signature: int | None = None
+        self._signature = Signature()  # of the idle ones
         self._rounds_between = 1
         self._rounds_since = 0
 
@@ -54,7 +54,7 @@ class HashedHeartbeat(Rung):
         self._notice_silence(now)
         self._rounds_since += 1
         if self._idle and self._rounds_since >= self._rounds_between:
-            gossip.heartbeats = self._sign()
+            gossip.heartbeats = self._signature.value()
             self._rounds_since = 0
             limit = self.ladder.settings.signature_rounds_max
             self._rounds_between = min(2 * self._rounds_between, limit)
@@ -76,7 +76,7 @@ class HashedHeartbeat(Rung):
         self._learn(now, source, {source: message.last}, out)
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
-        if gossip.heartbeats and gossip.heartbeats != self._sign():
+        if gossip.heartbeats and gossip.heartbeats != self._signature.value():
             self._rounds_between = 1
             out.append(Unicast(source, Heartbeats(dict(self._idle), answer=True)))
 
@@ -108,17 +108,13 @@ class HashedHeartbeat(Rung):
     def _active(self, sender: int, now: float) -> None:
         self._heard[sender] = now
         if sender in self._idle:
-            del self._idle[sender]
-            self._signature = None
+            self._signature.remove(sender, self._idle.pop(sender))
 
     def _rest(self, sender: int, last: int) -> None:
         self._heard.pop(sender, None)
         if self._idle.get(sender) != last:
+            if sender in self._idle:
+                self._signature.remove(sender, self._idle[sender])
             self._idle[sender] = last
-            self._signature = None
+            self._signature.add(sender, last)
             self._rounds_between = 1
-
-    def _sign(self) -> int:
-        if self._signature is None:
-            self._signature = signature(sorted(self._idle.items()))
-        return self._signature

@@ -31,6 +31,7 @@ from gossamer.core.messages import (
     Members,
     Message,
     Never,
+    Piece,
     Probe,
     Profile,
     Recall,
@@ -98,6 +99,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Holdings: (18, (("numbers", PER_SENDER), ("since_ns", NUMBER), ("part", NUMBER), ("parts", NUMBER))),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
+    Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
     Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
