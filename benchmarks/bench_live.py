@@ -112,7 +112,7 @@ async def run_section(section: Section, systems: list[System], rounds: int, plac
     """Every cell for every system, round by round."""
     for number in range(rounds):
         for column, cell in section.cells.items():
-            for system in systems:
+            for system in (s for s in systems if section.is_latency or not s.bare):
                 try:
                     result: Measured | Failed = await measure(system, replace(cell, place=place))
                 except Failed as failed:
@@ -152,7 +152,7 @@ def table(section: Section, systems: list[System]) -> list[str]:
     """As Markdown: a row for each system, and a row of ratios for each of ours."""
     lines = [f"### {section.title}", ""]
     lines += [row(["", *section.cells]), row(["---"] * (1 + len(section.cells)))]
-    for system in systems:
+    for system in (s for s in systems if section.is_latency or not s.bare):
         values = [section.values(system, column) for column in section.cells]
         lines.append(row([system.name, *(cell_text(v) for v in values)]))
     for system in systems:
@@ -176,7 +176,7 @@ def cell_text(values: tuple[float, ...] | None) -> str:
 def ratio(section: Section, system: System, systems: list[System], column: str) -> str:
     """Ours over the best peer's, number by number."""
     mine = section.values(system, column)
-    peers = [v for peer in systems if not peer.ours and (v := section.values(peer, column)) is not None]
+    peers = [v for peer in systems if not (peer.ours or peer.bare) and (v := section.values(peer, column)) is not None]
     if mine is None or not peers:
         return "-"
     best = [(min if section.is_latency else max)(numbers) for numbers in zip(*peers, strict=True)]

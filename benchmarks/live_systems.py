@@ -7,6 +7,7 @@ imported where they are used, so that a worker carries only its own system.
 
 import asyncio
 import shutil
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class System:
     """Whether it lives in an event loop, so that uvloop can serve it."""
     sealed: bool = False
     ours: bool = False
+    bare: bool = False
+    """No system at all, but what the machine takes for the way: a floor for latencies, and nobody's peer."""
 
     def unavailable(self) -> str:
         """Why it cannot be measured here; empty if it can."""
@@ -69,8 +72,8 @@ class System:
 
 
 class _ZmqPublisher:
-    def __init__(self, socket: Any) -> None:
-        self._send = socket.send
+    def __init__(self, sock: Any) -> None:
+        self._send = sock.send
 
     async def send_many(self, payloads: Sequence[bytes]) -> None:
         send = self._send
@@ -85,8 +88,8 @@ class _ZmqPublisher:
 
 
 class _ZmqSubscriber:
-    def __init__(self, socket: Any) -> None:
-        self._recv = socket.recv
+    def __init__(self, sock: Any) -> None:
+        self._recv = sock.recv
 
     async def receive(self, at_most: int) -> list[bytes]:
         recv = self._recv
@@ -97,23 +100,23 @@ class _ZmqSubscriber:
 async def _zmq_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
     import zmq
 
-    with zmq.Context() as context, context.socket(zmq.PUB) as socket:
-        socket.setsockopt(zmq.SNDHWM, 0)
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.bind(f"tcp://{plan.host}:{plan.port}")
-        yield _ZmqPublisher(socket)
+    with zmq.Context() as context, context.socket(zmq.PUB) as sock:
+        sock.setsockopt(zmq.SNDHWM, 0)
+        sock.setsockopt(zmq.LINGER, 0)
+        sock.bind(f"tcp://{plan.host}:{plan.port}")
+        yield _ZmqPublisher(sock)
 
 
 @asynccontextmanager
 async def _zmq_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
     import zmq
 
-    with zmq.Context() as context, context.socket(zmq.SUB) as socket:
-        socket.setsockopt(zmq.RCVHWM, 0)
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.SUBSCRIBE, b"")
-        socket.connect(f"tcp://{plan.host}:{plan.port}")
-        yield _ZmqSubscriber(socket)
+    with zmq.Context() as context, context.socket(zmq.SUB) as sock:
+        sock.setsockopt(zmq.RCVHWM, 0)
+        sock.setsockopt(zmq.LINGER, 0)
+        sock.setsockopt(zmq.SUBSCRIBE, b"")
+        sock.connect(f"tcp://{plan.host}:{plan.port}")
+        yield _ZmqSubscriber(sock)
 
 
 # Zenoh: peers over tcp, reliable, a publisher that waits when the way is congested.
@@ -234,6 +237,54 @@ async def _nats_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
     await client.close()
 
 
+# Bare UDP multicast, the blocking API: nothing is repaired, ordered or counted.
+
+
+class _UdpPublisher:
+    def __init__(self, sock: socket.socket, group: tuple[str, int]) -> None:
+        self._sock, self._group = sock, group
+
+    async def send_many(self, payloads: Sequence[bytes]) -> None:
+        for payload in payloads:
+            self._sock.sendto(payload, self._group)
+
+    async def send(self, payload: bytes) -> None:
+        self._sock.sendto(payload, self._group)
+
+    async def sent(self) -> None:
+        pass
+
+
+class _UdpSubscriber:
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    async def receive(self, at_most: int) -> list[bytes]:
+        return [self._sock.recv(65_536) for _ in range(at_most)]
+
+
+def _udp_group(plan: Plan) -> tuple[str, int]:
+    return "239.192.77.8", plan.port
+
+
+@asynccontextmanager
+async def _udp_publisher(plan: Plan) -> AsyncIterator[PublisherEnd]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(plan.interface))
+        yield _UdpPublisher(sock, _udp_group(plan))
+
+
+@asynccontextmanager
+async def _udp_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
+    group, port = _udp_group(plan)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((group, port))
+        membership = socket.inet_aton(group) + socket.inet_aton(plan.interface)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+        yield _UdpSubscriber(sock)
+
+
 # Gossamer, through its public API only.
 
 
@@ -297,5 +348,6 @@ SYSTEMS = {
         System("zmq", "pyzmq PUB/SUB tcp", _zmq_publisher, _zmq_subscriber, needs=("zmq",)),
         System("zenoh", "Zenoh, tcp peers", _zenoh_publisher, _zenoh_subscriber, needs=("zenoh",)),
         System("nats", "NATS, one server", _nats_publisher, _nats_subscriber, ("nats",), "nats-server", True),
+        System("udp", "bare UDP multicast", _udp_publisher, _udp_subscriber, bare=True),
     )
 }

@@ -272,7 +272,10 @@ class Stack:
 
     def full(self) -> str:
         """Why nothing can be sent now; empty if it can."""
-        return next((reason for full in self._fullness if (reason := full())), "")
+        for full in self._fullness:
+            if reason := full():
+                return str(reason)
+        return ""
 
     def lacking(self, numbers: PerSender) -> PerSender:
         """What this member's log lacks of `numbers`, and never had."""

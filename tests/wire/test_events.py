@@ -21,6 +21,7 @@ from gossamer.wire.events import (
     count_events,
     is_fragment,
     pack_equal,
+    pack_one,
     unpack,
     unpack_simple,
 )
@@ -544,6 +545,16 @@ def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, lim
         each = packer.add_many("a.b", payloads, start)
         assert not bodies or packer.body(7) == bodies[0]
         assert len(bodies) == (max(0, count - start) // each if each and each < count - start else len(bodies))
+
+
+@given(subjects, st.binary(max_size=400), st.integers(LIMIT_BYTES_MIN, 400), st.integers(0, 2**64 - 1))
+def test_a_single_event_is_packed_as_a_packer_does_or_left_to_it(subject, payload, limit, time_ns):
+    packer = Packer(limit)
+    fits = packer.add(subject, payload)
+    body = pack_one(subject, payload, limit, time_ns)
+    assert (body is not None) == (fits and payload != b"")
+    assert body is None or body == packer.body(time_ns)
+    assert pack_one(subject, bytearray(payload), limit, time_ns) is None
 
 
 def one_body(subject: str, payload: bytes) -> bytes:

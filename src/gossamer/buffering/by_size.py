@@ -29,32 +29,37 @@ class BySize:
     def add(self, now: float, run: Run) -> PerSender:
         """Keep these packets; the oldest make room: those."""
         self._shown = None
-        sender = run[0].sender
+        sender, first = run[0].sender, run[0].seqno
         collected: PerSender = {}
-        if sender in self._held and self._held[sender].within(run[0].seqno, run[-1].seqno):
+        held = self._held.get(sender)
+        if held is not None and first <= held.last and held.within(first, run[-1].seqno):
             # of the past, asked for again, and some of it still here: a packet is kept once
             index = self._index[sender]
             for part in split_into_runs([packet for packet in run if packet.seqno not in index]):
                 self._add_new(now, sender, part, collected)
         else:
-            self._add_new(now, sender, run[-self._room :], collected)
+            self._add_new(now, sender, run[-self._room :] if len(run) > self._room else run, collected)
         return collected
 
     def _add_new(self, now: float, sender: int, run: Run, collected: PerSender) -> None:
-        while self._count + len(run) > self._room:
-            self._drop_oldest(now, self._count + len(run) - self._room, collected)
+        count = len(run)
+        while self._count + count > self._room:
+            self._drop_oldest(now, self._count + count - self._room, collected)
         if self._limit_bytes:
             self._bytes += _bytes_of(run)
             while self._bytes > self._limit_bytes and self._count:
                 self._drop_oldest(now, len(self._runs[0]), collected)
-        first, last = run[0].seqno, run[-1].seqno
+        first = run[0].seqno
         self._runs.append(run)
-        self._count += len(run)
+        self._count += count
         if sender not in self._held:
             self._held[sender], self._index[sender] = RangeSet(), {}
-        self._index[sender].update(zip(range(first, last + 1), run, strict=True))
-        self._held[sender].add(first, last)
-        self._occupancy.entered(len(run), len(run) * now)
+        if count == 1:
+            self._index[sender][first] = run[0]
+        else:
+            self._index[sender].update(zip(range(first, first + count), run, strict=True))
+        self._held[sender].add(first, first + count - 1)
+        self._occupancy.entered(count, count * now)
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
@@ -99,4 +104,4 @@ class BySize:
 
 
 def _bytes_of(run: Run) -> int:
-    return sum([len(packet.body) for packet in run])
+    return len(run[0].body) if len(run) == 1 else sum([len(packet.body) for packet in run])

@@ -184,22 +184,25 @@ class Member:
                 if opened.seqno == following and opened.sender == sender:
                     run.append(opened)
                 else:
-                    effects += self._take_run(now, run)
+                    if run:
+                        effects += self._take_run(now, run)
                     run, sender, following = [opened], opened.sender, opened.seqno
                 following += 1
             elif opened is not None:
-                effects += self._take_run(now, run)
-                run, following = [], -1
+                if run:
+                    effects += self._take_run(now, run)
+                    run, following = [], -1
                 header, message = opened
                 effects += self._heard(now, header, message, address)
-        effects += self._take_run(now, run)
+        if run:
+            effects += self._take_run(now, run)
         self._carry_out(effects)
         self._arm()
         if self.progress is not None:
             self.progress()
 
     def _take_run(self, now: float, run: Run) -> list[Effect]:
-        if not run or run[0].sender == self.me or self._log_has_failed(len(run)):
+        if run[0].sender == self.me or self._log_has_failed(len(run)):
             return []
         return self.stack.step(now, Received(run[0].sender, run, FIRST_PASS))
 
@@ -272,7 +275,7 @@ class Member:
                     to_group += self._close(message, EVERYONE)
             elif isinstance(effect, Unicast):
                 to_one.setdefault(effect.to, []).extend(self._close(effect.message, effect.to))
-            else:
+            elif tracing or not isinstance(effect, Announce):
                 self._execute_rare(effect, to_one)
         if first_passes:
             self.sent[Data.kind] += first_passes
@@ -284,7 +287,7 @@ class Member:
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
         match effect:
             case Announce(run):
-                for packet in run if self._recorder.tracing else ():
+                for packet in run:
                     self._recorder.published(time(), packet)
             case ReportLost():
                 self._inbox.given_up(effect)

@@ -11,7 +11,7 @@ from typing import Any
 from gossamer.core.ids import PacketId
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
-from gossamer.wire.events import Packer, count_events, pack_equal
+from gossamer.wire.events import Packer, count_events, pack_equal, pack_one
 from gossamer.wire.fragments import fragments
 
 SUBJECTS_REMEMBERED = 10_000
@@ -67,6 +67,13 @@ class Outbox:
     def _publish_now(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
         """Nothing was published of late: this event does not wait for others."""
         packet = self._id
+        body = None if attributes else pack_one(subject, payload, self._body_bytes, self.last_ns)
+        if body is not None and self.room():
+            self.published += 1
+            self._number(1)
+            self._member.publish([body])
+            self._sent_ns = time_ns()
+            return packet
         if not self._packer.add(subject, payload, attributes):
             return self._add_to_next(subject, payload, attributes)
         self.send()

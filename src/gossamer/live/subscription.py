@@ -123,8 +123,11 @@ class Subscription:
         """All that is there; waits for something, TimeoutError after `timeout` seconds. None at the end."""
         try:
             while self._position >= len(self._items):
-                async with asyncio.timeout(timeout):
+                if timeout is None:  # the usual case: a time-out that never comes costs as much as the wait
                     await self._fetch()
+                else:
+                    async with asyncio.timeout(timeout):
+                        await self._fetch()
         except StopAsyncIteration:
             return None
         return self.rest()

@@ -30,6 +30,9 @@ class Fifo:
     def accepted(self, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
         """Deliver the runs whose turn has come, and what waited for them; hold the others."""
         sender = parts[0][0].sender
+        if len(parts) == 1 and sender not in self._held and parts[0][-1].seqno <= stream.prefix():
+            out.append(Deliver(parts[0], phase))  # it is its turn, and nothing waits for it
+            return
         for run in parts:
             heappush(self._held.setdefault(sender, []), (run[0].seqno, Deliver(run, phase)))
         self._release(sender, stream, out)

@@ -256,6 +256,15 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
     return bodies
 
 
+def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> bytes | None:
+    """The body of a single event without attributes, as `Packer` would make it; None if that has to be asked."""
+    if not 0 < len(payload) < limit_bytes or type(payload) is not bytes:
+        return None
+    name = blocks.encode_subject(subject)
+    body = b"".join((_SIMPLE.pack(EVENTS, time_ns, 0, 1, len(payload), len(name)), name, payload))
+    return body if len(body) <= limit_bytes else None
+
+
 def unpack(packet: Packet) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
     events: list[Event] = []
@@ -291,7 +300,8 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
             events.append(new(Event, (subject, body[first:], none, sender, seqno, time)))
         else:
             payloads = blocks.split(body, first, count, size)
-            events += [new(Event, (subject, payload, none, sender, seqno, time)) for payload in payloads]
+            columns = repeat(subject), payloads, repeat(none), repeat(sender), repeat(seqno), repeat(time)
+            events += map(new, repeat(Event), zip(*columns))  # noqa: B905 - most of them repeat for ever
     return len(run)
 
 

@@ -159,6 +159,8 @@ class Reassembler:
 
     def take_abandoned(self) -> list[Abandoned]:
         """The events given up since this was last asked."""
+        if not self._abandoned:  # asked for every packet
+            return []
         taken = list(self._abandoned)
         self._abandoned.clear()
         return taken
