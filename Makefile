@@ -44,8 +44,9 @@ thesis: setup ## every figure of the papers as a claim, checked on Spark: a repo
 	$(BIN)/gossamer experiment run thesis --out runs/thesis
 	-$(BIN)/gossamer report runs/thesis
 
-soak: setup ## the long runs
-	$(BIN)/python -m pytest -n 2 -m soak --durations=20
+soak: setup ## the long runs: simulations on both cores, then what has processes and time limits of its own
+	$(BIN)/python -m pytest -n 2 -m soak tests/analysis tests/papers
+	$(BIN)/python -m pytest -m soak --ignore=tests/analysis --ignore=tests/papers
 
 bench: setup ## every benchmark in turn
 	@set -e; for bench in $(BENCHMARKS); do echo "== $$bench"; $(BIN)/python $$bench; done
