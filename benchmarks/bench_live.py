@@ -55,6 +55,10 @@ class Section:
         """Whether smaller is better."""
         return any(cell.rate for cell in self.cells.values())
 
+    def of(self, systems: list[System]) -> list[System]:
+        """Those that this table is about: what repairs nothing is a floor for latencies only."""
+        return [system for system in systems if self.is_latency or not system.bare]
+
     def values(self, system: System, column: str) -> tuple[float, ...] | None:
         """Medians over the rounds: events/s, or p50 and p99 in microseconds; None if a round failed."""
         rounds = self.results.get((system.key, column), [])
@@ -112,7 +116,7 @@ async def run_section(section: Section, systems: list[System], rounds: int, plac
     """Every cell for every system, round by round."""
     for number in range(rounds):
         for column, cell in section.cells.items():
-            for system in (s for s in systems if section.is_latency or not s.bare):
+            for system in section.of(systems):
                 try:
                     result: Measured | Failed = await measure(system, replace(cell, place=place))
                 except Failed as failed:
@@ -152,7 +156,7 @@ def table(section: Section, systems: list[System]) -> list[str]:
     """As Markdown: a row for each system, and a row of ratios for each of ours."""
     lines = [f"### {section.title}", ""]
     lines += [row(["", *section.cells]), row(["---"] * (1 + len(section.cells)))]
-    for system in (s for s in systems if section.is_latency or not s.bare):
+    for system in section.of(systems):
         values = [section.values(system, column) for column in section.cells]
         lines.append(row([system.name, *(cell_text(v) for v in values)]))
     for system in systems:

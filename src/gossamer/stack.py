@@ -274,7 +274,7 @@ class Stack:
         """Why nothing can be sent now; empty if it can."""
         for full in self._fullness:
             if reason := full():
-                return str(reason)
+                return reason
         return ""
 
     def lacking(self, numbers: PerSender) -> PerSender:
@@ -325,7 +325,7 @@ class Stack:
         self._on_gap_closed = overriding("gap_closed")
         self._on_gossiping = overriding("gossiping")
         self._on_sponsoring = overriding("sponsoring")
-        self._fullness = [self._not_yet, *overriding("full")]
+        self._fullness: list[Callable[[], str]] = [self._not_yet, *overriding("full")]
         self._holders = overriding("holds")
         self._rooms = overriding("room")
         self._messages: dict[type, list[Any]] = {}

@@ -6,7 +6,7 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat
 from struct import Struct, error
 from typing import Final, NamedTuple
@@ -277,7 +277,6 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
     That packet is the answer (the end of the run, if there is none), and is for `unpack`. Most runs are such packets,
     and many hold a single event: this is a loop without a call for each.
     """
-    # Event(...) and Event._make run Python code for each event: this does not, and is twice as fast.
     new, none, head, begins = tuple.__new__, NO_ATTRIBUTES, _SIMPLE.unpack_from, _SIMPLE.size
     encoded, subject = b"", ""
     for place in range(at, len(run)):
@@ -295,23 +294,25 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
                 subject = blocks.decode_subject(encoded)
             except ValueError:
                 return place
-        sender, seqno, time = packet.sender, packet.seqno, time_ns / 1e9
+        time = time_ns / 1e9
         if count == 1:
-            events.append(new(Event, (subject, body[first:], none, sender, seqno, time)))
+            events.append(new(Event, (subject, body[first:], none, packet.sender, packet.seqno, time)))
         else:
-            payloads = blocks.split(body, first, count, size)
-            columns = repeat(subject), payloads, repeat(none), repeat(sender), repeat(seqno), repeat(time)
-            events += map(new, repeat(Event), zip(*columns))  # noqa: B905 - most of them repeat for ever
+            events += _rows((repeat(subject), blocks.split(body, first, count, size), repeat(none)), packet, time)
     return len(run)
+
+
+def _rows(columns: blocks.Columns, packet: Packet, time: float) -> Iterable[Event]:
+    """Event(...) and Event._make run Python code for each event: this does not, and is twice as fast."""
+    rows = zip(*columns, repeat(packet.sender), repeat(packet.seqno), repeat(time))
+    return map(tuple.__new__, repeat(Event), rows)
 
 
 def _unpack_blocks(packet: Packet) -> list[Event]:
     body = packet.body
-    sender, seqno = repeat(packet.sender), repeat(packet.seqno)
-    new, event, none = tuple.__new__, repeat(Event), repeat(NO_ATTRIBUTES)
     events: list[Event] = []
     try:
-        time, at = repeat(_time(body)), BODY.size
+        time, at = _time(body), BODY.size
         while at < len(body):
             form, count, size, width = blocks.HEAD.unpack_from(body, at)
             start = at + blocks.HEAD.size
@@ -322,9 +323,8 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
                 columns = blocks.unpack_columns(body[start:middle], body[middle:at], form, count, size)
             else:
                 subject = repeat(blocks.decode_subject(body[start:middle]))
-                columns = subject, blocks.split(body, middle, count, size), none
-            rows = zip(*columns, sender, seqno, time)  # noqa: B905 - most of them repeat for ever
-            events += map(new, event, rows)
+                columns = subject, blocks.split(body, middle, count, size), repeat(NO_ATTRIBUTES)
+            events += _rows(columns, packet, time)
     except (ValueError, error) as reason:
         raise WireError(str(reason)) from None
     return events
