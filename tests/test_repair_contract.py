@@ -15,6 +15,7 @@ REPAIRS = {
     "logger": lambda: Table("lbrm", 4, loggers=(3,)),
     "negative": lambda: Table("rpbcast", 4, loggers=(3,)),
     "negative, no logger": lambda: Table("rpbcast", 4),
+    "negative, asking again": lambda: Table("rpbcast", 4, ask_again=0.01, round_trips=True, request_packets=4),
     "digest": lambda: Table("pbcast", 4),
     "digest, then logger": lambda: Table("pbcast", 4, loggers=(3,)),
 }

@@ -16,12 +16,12 @@ from gossamer.membership.suspicion import Suspicion
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.repair.acknowledged import Acknowledged
+from gossamer.repair.asking_again import negative_gossip
 from gossamer.repair.digest import digest_gossip
 from gossamer.repair.hashed_heartbeat import HashedHeartbeat
 from gossamer.repair.history import History
 from gossamer.repair.logger import Logger
 from gossamer.repair.logger_client import LoggerClient
-from gossamer.repair.negative import NegativeGossip
 from gossamer.repair.refill import Refill
 from gossamer.repair.send_buffer import SendBuffer
 from gossamer.repair.variable_heartbeat import VariableHeartbeat
@@ -34,7 +34,7 @@ DISSEMINATIONS: Final[Mapping[str, MakeRung]] = {
 }
 REPAIRS: Final[Mapping[str, MakeRung]] = {
     "acknowledged": Acknowledged,
-    "negative": NegativeGossip,
+    "negative": negative_gossip,
     "digest": digest_gossip,
 }
 HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}

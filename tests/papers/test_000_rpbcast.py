@@ -173,6 +173,93 @@ def test_a_gap_is_asked_for_at_once_and_then_in_every_round():
     assert [g.message.missing for g in asked] == [{0: numbers((0, 0))}]
 
 
+AGAIN = {"ask_again": 0.01, "round_trips": True, "request_packets": 64}
+
+
+def asking_again(members=5, **settings):
+    """Members who know how far they are from each other, at no distance; 1 lacks the first of two packets of 0."""
+    table = rpbcast(members, loggers=(), selection="uniform", **{**AGAIN, **settings})
+    for stack in table.stacks.values():
+        for peer in table.stacks:
+            stack.peers.measured(peer, 0.0)
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 1)
+    return table
+
+
+def requests_over(table, seconds):
+    """Who is asked by 1 while time goes by and nothing arrives, and when."""
+    asked = [(0.0, letter.to) for letter in table.take(Request) if letter.source == 1]
+    begin, step = table.now, 0.001
+    for _ in range(round(seconds / step)):
+        table.wait(step, pass_on=False)
+        asked += [(table.now - begin, letter.to) for letter in table.take(Request) if letter.source == 1]
+    table.letters.clear()
+    return asked
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_request_that_brought_nothing_is_repeated_first_to_the_sender_and_ever_more_rarely(seed):
+    """A deviation: the thesis waits for the round. Reference: 000 §4.1"""
+    asked = requests_over(asking_again(seed=seed), PERIOD)
+    times, targets = [when for when, _ in asked], [to for _, to in asked]
+    assert 0 in targets[:2]  # at random, then the sender
+    assert times == pytest.approx([0, 0.01, 0.03, 0.07, 0.15], abs=0.0021)
+    assert 1 not in targets
+
+
+def test_without_the_setting_nothing_is_asked_for_between_the_rounds():
+    """Reference: 000 §4.1"""
+    assert len(requests_over(asking_again(ask_again=0.0), PERIOD)) == 1
+
+
+def test_what_has_come_is_not_asked_for_again():
+    table = asking_again()
+    table.settle()  # the first request is answered, whoever it went to
+    assert sorted(table.numbers(1, 0)) == [0, 1]
+    assert requests_over(table, PERIOD) == []
+
+
+def test_who_answers_slowly_is_waited_for():
+    """Even if the answer comes too late to be of use."""
+    table = asking_again(members=2)
+    (late,) = table.take(Request)
+    table.wait(0.04, pass_on=False)
+    table.letters.clear()
+    table.hand(late)  # 40 ms there, and back at once
+    table.pass_on()
+    assert sorted(table.numbers(1, 0)) == [0, 1]
+    assert table.stacks[1].peers.rtt[0] == pytest.approx(0.25 * 0.04)
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 3)
+    times = [when for when, _ in requests_over(table, 0.1)]
+    assert times[:2] == pytest.approx([0, 0.01 + 2 * 0.01], abs=0.0021)
+
+
+def test_somebody_of_whom_no_round_trip_is_known_is_left_to_the_rounds():
+    table = rpbcast(members=3, loggers=(), selection="uniform", **AGAIN)
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 1)
+    assert len(requests_over(table, 0.2 * PERIOD)) == 1
+
+
+def test_who_lacks_the_same_is_soon_asked_rarely():
+    """2 loses whatever 1 loses, and 3 and 4 have everything."""
+    table = asking_again()
+    table.settle()
+    asked = []
+    for seqno in range(2, 122, 2):
+        table.publish(0, 2)
+        table.pass_on(lambda letter, lost=seqno: letter.to not in (1, 2) or letter.message.packet.seqno != lost)
+        asked += [letter.to for letter in table.letters if letter.source == 1]
+        table.pass_on(lambda letter: letter.source == 1)  # 2 asks later
+        table.pass_on()
+        table.wait(0.02)
+    assert sorted(table.numbers(1, 0)) == list(range(122))
+    late = asked[-60:]
+    assert late.count(2) < 6 < min(late.count(3), late.count(4))
+
+
 def test_a_round_gossips_to_one_member_even_if_nothing_is_missing():
     """Reference: 000 §4.3 (tick)"""
     table = rpbcast()

@@ -4,15 +4,24 @@
 falls with its measured round-trip time r as (1 - r / (1.1 * r_max)) ** power, power 1 (linear) or 2
 (quadratic); a member that was not measured yet counts as near, and so is soon asked, and one that was asked and
 has not answered counts as the farthest.
+
+Who asks again when a request brought nothing also learns who is worth asking: members that are near each other have
+often lost the same. `helper` takes a member that was drawn only at the odds that it has what it is asked for.
 """
 
 from bisect import bisect
 from itertools import accumulate
+from math import inf
 from random import Random
 
 _POWER = {"uniform": 0, "linear": 1, "quadratic": 2}
 _SMOOTHING = 0.25
-"""The share of a new measurement in the estimate of a round-trip time."""
+"""The share of the latest in what is known of a peer, its round-trip time and its answers."""
+_ODDS_MIN = 0.05
+"""Who never helped is asked now and then: that may change."""
+_DRAWS_MAX = 8
+_STRANGERS_MAX = 100
+"""Of so many who are no members any more it may be remembered how they were."""
 
 
 class Peers:
@@ -20,6 +29,7 @@ class Peers:
 
     __slots__ = (
         "_members",
+        "_odds",
         "_power",
         "_unanswered",
         "_weights",
@@ -44,6 +54,7 @@ class Peers:
         self.addresses: dict[int, str] = {}
         """Where members can be reached, as far as the view says it."""
         self.rtt: dict[int, float] = {}
+        self._odds: dict[int, float] = {}
         self._unanswered: set[int] = set()
         self._power = _POWER[selection]
         self._members: tuple[int, ...] = ()
@@ -67,6 +78,9 @@ class Peers:
         self._members = members
         self.claimants = members if claimants is None else claimants
         self._weights = None
+        if len(self.rtt) + len(self._odds) > 2 * (len(members) + _STRANGERS_MAX):
+            self.rtt = {m: self.rtt[m] for m in members if m in self.rtt}
+            self._odds = {m: self._odds[m] for m in members if m in self._odds}
 
     def other_loggers(self) -> list[int]:
         """The loggers but this member."""
@@ -87,6 +101,11 @@ class Peers:
         self.rtt[peer] = rtt if known is None else known + _SMOOTHING * (rtt - known)
         self._weights = None
 
+    def round_trip(self, peer: int) -> float:
+        """The round-trip time of `peer`, as far as it is known: one that was never measured may be the farthest."""
+        known = self.rtt.get(peer)
+        return max(self.rtt.values(), default=inf) if known is None else known
+
     def target(self, rng: Random) -> int | None:
         """One other member, drawn by the selection; None if there is none."""
         members, me = self._members, self.me
@@ -98,6 +117,20 @@ class Peers:
             member = members[int(rng.random() * count)] if uniform else self._draw(rng)
             if member != me:
                 return member
+
+    def answered(self, peer: int, share: float) -> None:
+        """`peer` was asked for packets, and this share of them has come."""
+        odds = self._odds.get(peer, 1.0)
+        self._odds[peer] = max(_ODDS_MIN, odds + _SMOOTHING * (share - odds))
+
+    def helper(self, rng: Random) -> int | None:
+        """One other member that probably has what others have; None if there is none."""
+        target = self.target(rng)
+        for _ in range(_DRAWS_MAX):
+            if target is None or rng.random() < self._odds.get(target, 1.0):
+                break
+            target = self.target(rng)
+        return target
 
     def _draw(self, rng: Random) -> int:
         if self._weights is None:

@@ -57,6 +57,14 @@ class ProtocolSettings:
         unit="rounds",
         low=1,
     )
+    ask_again: float = setting(
+        0.0,
+        "A request to a peer that brings nothing in this time and two round trips is repeated, ever more rarely and"
+        " first to the packet's sender, until a round takes over; 0 leaves it to the rounds.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
     multicast_after: int = setting(
         0, "A repair asked for by this many is multicast (000 §8; 004 opt. 7 says 2); 0 never.", low=0
     )

@@ -155,11 +155,38 @@ class RangeSet:
 
     def difference(self, other: "RangeSet") -> "RangeSet":
         """What is in this set and not in `other`."""
-        return RangeSet(gap for first, last in self.ranges() for gap in other.gaps(first, last))
+        found = RangeSet()
+        firsts, lasts = other.firsts, other.lasts
+        at, end = 0, len(firsts)
+        for first, last in zip(self.firsts, self.lasts, strict=True):
+            at = bisect_left(lasts, first, at)
+            while at < end and firsts[at] <= last:
+                if first < firsts[at]:
+                    found.firsts.append(first)
+                    found.lasts.append(firsts[at] - 1)
+                first = lasts[at] + 1
+                if first > last:
+                    break  # the next range of ours may be in this one, too
+                at += 1
+            if first <= last:
+                found.firsts.append(first)
+                found.lasts.append(last)
+        return found
 
     def intersection(self, other: "RangeSet") -> "RangeSet":
         """What is in both."""
-        return RangeSet(part for first, last in self.ranges() for part in other.within(first, last))
+        found = RangeSet()
+        firsts, lasts = other.firsts, other.lasts
+        at, end = 0, len(firsts)
+        for first, last in zip(self.firsts, self.lasts, strict=True):
+            at = bisect_left(lasts, first, at)
+            while at < end and firsts[at] <= last:
+                found.firsts.append(max(first, firsts[at]))
+                found.lasts.append(min(last, lasts[at]))
+                if lasts[at] >= last:
+                    break  # the next range of ours may be in this one, too
+                at += 1
+        return found
 
     def copy(self) -> "RangeSet":
         """An equal set of its own."""

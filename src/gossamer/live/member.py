@@ -8,8 +8,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+from math import inf
 from random import Random
-from time import time
+from time import monotonic, time
 
 from gossamer.core.effects import (
     Announce,
@@ -58,6 +59,8 @@ from gossamer.wire import Header, WireError
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not armed anew."""
+_TICK_S = 0.001
+"""Loops count milliseconds, and may round: half of one later, a timer is never early."""
 _PROFILES_PER_S = 20
 _STRANGERS_MAX = 1000
 """Of so many who are in no view it is remembered where they are."""
@@ -106,8 +109,8 @@ class Member:
         self._datagram_bytes = transport.datagram_bytes_max
         self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
         self._loop = asyncio.get_running_loop()
-        self._epoch = time() - self._loop.time()  # the stack's clock goes on over a restart, and does not jump
-        self._timer: asyncio.TimerHandle | None = None
+        self._epoch = time() - monotonic()  # the stack's clock goes on over a restart, and does not jump
+        self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self._reading = False
         self._stopped = False
@@ -121,8 +124,8 @@ class Member:
             self.disk = Disk(store, travelled=envelope.as_travelled, carry_out=self._execute, happened=self.step)
 
     def now(self) -> float:
-        """The stack's clock: seconds since the epoch, monotonic."""
-        return self._loop.time() + self._epoch
+        """The stack's clock: seconds since the epoch, monotonic, and finer than the loop's."""
+        return monotonic() + self._epoch
 
     def start(self) -> None:
         """Open the ears and begin to join."""
@@ -366,8 +369,11 @@ class Member:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        finite = deadline < float("inf")
-        self._timer = self._loop.call_at(deadline - self._epoch, self._wake) if finite else None
+        wait = deadline - self.now()
+        if wait <= 0:
+            self._timer = self._loop.call_soon(self._wake)
+        else:
+            self._timer = self._loop.call_later(wait + _TICK_S / 2, self._wake) if wait < inf else None
 
     def _wake(self) -> None:
         self._timer = None

@@ -58,6 +58,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         "dissemination": "trees" if trees else "multicast",
         "found_after": 4,
         "gossip_period": 0.05,
+        "ask_again": 0.001,
         "selection": "uniform",  # who is near has often lost the same: a bias rarely asks the far one who has it
         "round_trips": True,  # for the statistics
         "loggers": 0,

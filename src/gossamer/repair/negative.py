@@ -69,20 +69,21 @@ class NegativeGossip(Rung):
         self._asking.setdefault(sender, RangeSet()).add(first, last)
         self._asking_count += last - first + 1
         self._found.append((self._round, sender, first, last))
-        self._new.setdefault(sender, RangeSet()).add(first, last)
-        self.ladder.timers.set(_NEW, now)
+        if not self._limit or self._outstanding_count < self._limit:  # or it waits until something has come
+            self._new.setdefault(sender, RangeSet()).add(first, last)
+            self.ladder.timers.set(_NEW, now)
         self._hurry(now)
 
     def _ask_new(self, now: float, out: Effects) -> None:
         new, self._new = self._new, {}
-        self._ask({s: n.intersection(self._asking[s]) for s, n in new.items() if s in self._asking}, out)
+        self._ask(now, self._still_asking(new), out)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
         self._forget(sender, first, last)
         if self._limit and self._outstanding_count < min(self._limit // 2, self._asking_count):
             known = self._outstanding
-            self._ask({s: n.difference(known[s]) if s in known else n for s, n in self._asking.items()}, out)
+            self._ask(now, {s: n.difference(known[s]) if s in known else n for s, n in self._asking.items()}, out)
 
     def gap_escalated(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It is the logger's now."""
@@ -92,21 +93,33 @@ class NegativeGossip(Rung):
         self._asking_count -= remove(self._asking, sender, first, last)
         self._outstanding_count -= remove(self._outstanding, sender, first, last)
 
-    def _ask(self, wanted: PerSender, out: Effects) -> None:
+    def _still_asking(self, wanted: PerSender) -> PerSender:
+        """Of these, what is still asked for."""
+        asking = self._asking
+        return {s: left for s, n in wanted.items() if s in asking and (left := n.intersection(asking[s]))}
+
+    def _ask(self, now: float, wanted: PerSender, out: Effects) -> None:
         """One peer, for as much as may be outstanding at a time."""
         room = self._limit - self._outstanding_count
-        target = self.ladder.peers.target(self.ladder.rng)
+        target = self._whom()
         if target is None or (self._limit and room <= 0):
             return
         some = take(wanted, room if self._limit else 0)
         if some:
-            self._note(some)
-            out.append(Unicast(target, Request(some)))
+            self._request(now, target, some, out)
+
+    def _whom(self) -> int | None:
+        """Whom to ask between the rounds."""
+        return self.ladder.peers.target(self.ladder.rng)
+
+    def _request(self, now: float, target: int, wanted: PerSender, out: Effects) -> None:
+        self._note(wanted)
+        out.append(Unicast(target, Request(wanted)))
 
     def _overdue(self) -> PerSender:
         """What was asked for before the last round, or never: what was asked for since may still be on its way."""
         known = self._just_asked
-        self._outstanding = {s: n.intersection(self._asking[s]) for s, n in known.items() if s in self._asking}
+        self._outstanding = self._still_asking(known)
         self._outstanding_count = count(self._outstanding)
         self._just_asked = {}
         wanted = {s: n.difference(known[s]) if s in known else n for s, n in self._asking.items()}

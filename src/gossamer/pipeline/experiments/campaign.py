@@ -76,8 +76,9 @@ def _protocol(rng: Random) -> Table:
             "buffering": rng.choice(("age", "age", "size")),
             "suspect_after": rng.choice((0.0, 0.0, 1.0)),
         }
-    if rng.random() < 0.4:  # flow control, as live groups have it
+    if rng.random() < 0.4:  # flow control and requests as live groups have them
         settings |= {
+            "ask_again": rng.choice((0.0, 0.01, 0.05)),
             "window": rng.choice((8, 32)),
             "reach": rng.choice((0, 64)),
             "patience": rng.choice((0.05, 0.2)),
