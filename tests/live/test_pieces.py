@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from gossamer.core.messages import Data, Heartbeats, Members, Piece, Repair
 from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
 from gossamer.live import pieces
 from gossamer.live.group import Group
 from gossamer.live.impair import ImpairedTransport
-from gossamer.live.pieces import Pieces, cut
+from gossamer.live.pieces import Pieces, cut, holdings
 from gossamer.wire import Header, WireError, encode
+from gossamer.wire.codec import REPAIR_BYTES
 from tests.live.members import GROUP, collect, payloads, run, settings
 
 HERE, THERE = Header(7, 1), Header(7, 2)
@@ -34,6 +36,20 @@ def test_a_message_is_whole_again_in_whatever_order_its_pieces_come(room, seed, 
     shuffled = parts[1:]
     Random(seed).shuffle(shuffled)
     assert heard(Pieces(), [*early, *shuffled, parts[0]]) == [LONG]
+
+
+@pytest.mark.parametrize("senders", [0, 1, 5_000])
+def test_what_a_log_holds_is_told_in_parts_that_fit_a_datagram(senders):
+    """Even if all numbers are as long as they can be."""
+    held = {2**63 - 1 - n: RangeSet([(2**60 + n, 2**61), (2**62 + n, 2**63 - 1)]) for n in range(senders)}
+    parts = holdings(held, 2**62, 1_400)
+    assert [(told.part, told.parts) for told in parts] == [(n, len(parts)) for n in range(len(parts))]
+    assert all(len(encode(HERE, told)) <= 1_400 + REPAIR_BYTES for told in parts)
+    together: dict[int, RangeSet] = {}
+    for told in parts:
+        for sender, numbers in told.numbers.items():
+            together.setdefault(sender, RangeSet()).update(numbers)
+    assert together == held
 
 
 def test_messages_and_sources_do_not_mix():

@@ -208,6 +208,19 @@ def test_a_request_that_brought_nothing_is_repeated_first_to_the_sender_and_ever
     assert 1 not in targets
 
 
+def test_in_a_large_group_only_some_ask_the_sender_for_what_all_have_lost():
+    table = rpbcast(200, loggers=(), selection="uniform", **AGAIN)
+    for stack in table.stacks.values():
+        stack.peers.measured(0, 0.0)
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.message.packet.seqno == 1)
+    table.letters.clear()
+    table.wait(0.011, pass_on=False)
+    again = [letter.to for letter in table.take(Request)]
+    assert len(again) == 199
+    assert 4 < again.count(0) < 40  # 16, and one who was drawn
+
+
 def test_without_the_setting_nothing_is_asked_for_between_the_rounds():
     """Reference: 000 §4.1"""
     assert len(requests_over(asking_again(ask_again=0.0), PERIOD)) == 1

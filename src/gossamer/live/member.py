@@ -42,14 +42,13 @@ from gossamer.core.messages import (
     Probe,
     Profile,
     Repair,
-    in_parts,
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.disk import Disk
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
-from gossamer.live.pieces import Pieces, cut
+from gossamer.live.pieces import Pieces, cut, holdings
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
@@ -64,8 +63,6 @@ _TICK_S = 0.001
 _PROFILES_PER_S = 20
 _STRANGERS_MAX = 1000
 """Of so many who are in no view it is remembered where they are."""
-_RANGES_PER_PART = 500
-"""Of a log's holdings in one datagram."""
 
 
 class Member:
@@ -310,9 +307,7 @@ class Member:
                 self.sent["repair"] += len(repairs)
                 to_one.setdefault(effect.to, []).extend(repairs)
             case TellHoldings() if self.disk is not None:
-                parts = in_parts(self.disk.holdings(effect), _RANGES_PER_PART)
-                for n, part in enumerate(parts):
-                    answer = Holdings(part, effect.since_ns, n, len(parts))
+                for answer in holdings(self.disk.holdings(effect), effect.since_ns, self._piece_bytes):
                     to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
             case PastKnown(held):
                 self._past_known(held)

@@ -3,12 +3,14 @@
 What a sponsor tells a joiner, and what members compare, grows with the group and with everybody who ever published. IP
 would cut it, too, but not beyond 64 KB, and many firewalls drop what IP has cut. Whoever sends such a message says it
 again if nothing follows from it: so a lost piece costs no more than a lost datagram, and nobody asks for it.
+
+What a log holds is told in parts instead, each of which is of use by itself: what was lost comes the next time.
 """
 
 from itertools import count
 from time import time
 
-from gossamer.core.messages import Data, Message, Piece, Repair
+from gossamer.core.messages import Data, Holdings, Message, PerSender, Piece, Repair, in_parts
 from gossamer.wire import Header, WireError, decode, encode
 
 MESSAGE_BYTES_MAX = 8 << 20
@@ -17,6 +19,8 @@ WAITING_BYTES_MAX = 32 << 20
 """Of all messages of which pieces are missing; beyond that the oldest are forgotten."""
 _OVERHEAD_BYTES = 256
 """What a piece costs here besides its content."""
+_RANGE_BYTES_MAX = 32
+"""What a range takes in a message, with its sender."""
 
 _numbers = count(int(time() * 1000))  # not those of an earlier life
 
@@ -27,6 +31,12 @@ def cut(header: Header, message: Message, room: int) -> list[Piece]:
     contents = [whole[at : at + room] for at in range(0, len(whole), room)]
     number = next(_numbers)
     return [Piece(number, index, len(contents), content) for index, content in enumerate(contents)]
+
+
+def holdings(held: PerSender, since_ns: int, room: int) -> list[Holdings]:
+    """A logger's answer, in as many parts as it takes for each to fit into `room` bytes."""
+    parts = in_parts(held, room // _RANGE_BYTES_MAX)
+    return [Holdings(part, since_ns, n, len(parts)) for n, part in enumerate(parts)]
 
 
 class Pieces:

@@ -2,7 +2,8 @@
 
 Whoever was asked may lack the same (members that are near each other often do), or a request or its answer was lost.
 Without order a late packet hurts only itself; in FIFO order everything behind it waits. So what was asked for and has
-not come after the usual time is asked for again, first of the packet's own sender, who surely had it, then of anybody,
+not come after the usual time is asked for again, first of the packet's own sender, who surely had it (but of a large
+group only by some, who can then pass it on: if all have lost it, the sender could not serve them all), then of anybody,
 each time with a longer pause, until it is time for a round. On the way it is learned which peers have what others have
 (`Peers.helper`), and how long they take: from a request until a packet that was in it comes, even if that is too late.
 """
@@ -19,6 +20,8 @@ from gossamer.core.packets import Packet, Run
 from gossamer.repair.negative import NegativeGossip
 
 _AGAIN = "negative.again"
+_AT_THE_SENDER = 16
+"""So many members ask the sender of a packet that all have lost, on average, if there are more."""
 
 
 def negative_gossip(ladder: Ladder) -> NegativeGossip:
@@ -92,8 +95,11 @@ class AskingAgain(NegativeGossip):
             left = self._still_asking(wanted)
             self.ladder.peers.answered(asked, 1.0 - count(left) / count(wanted))
             for sender, numbers in left.items():
-                at_home = times == 1 and asked != sender and sender in self.ladder.peers
-                target = sender if at_home else self._whom()
+                target = sender if times == 1 and asked != sender and self._may_ask_sender(sender) else self._whom()
                 if target is not None:
                     self._request(now, target, {sender: numbers}, out, times + 1)
         self.ladder.timers.set(_AGAIN, self._asked[0].due if self._asked else inf)
+
+    def _may_ask_sender(self, sender: int) -> bool:
+        peers = self.ladder.peers
+        return self.ladder.rng.random() * len(peers) < _AT_THE_SENDER and sender in peers
