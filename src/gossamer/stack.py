@@ -420,9 +420,11 @@ class Stack:
         self._order.accepted(parts, happened.phase, stream, out)
         for part in parts:
             if part[0].seqno < before:
-                self._call(self._on_gap_closed, now, sender, part[0].seqno, part[-1].seqno, out)
+                for hook in self._on_gap_closed:
+                    hook(now, sender, part[0].seqno, part[-1].seqno, out)
             self._keep(now, part, out)
-            self._call(self._on_accepted, now, happened.source, part, happened.phase, out)
+            for hook in self._on_accepted:
+                hook(now, happened.source, part, happened.phase, out)
 
     def _gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
         if self._worth is not None and not self._worth(sender, first, last):

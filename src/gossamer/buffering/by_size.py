@@ -31,15 +31,20 @@ class BySize:
         self._shown = None
         sender, first = run[0].sender, run[0].seqno
         collected: PerSender = {}
-        held = self._held.get(sender)
-        if held is not None and first <= held.last and held.within(first, run[-1].seqno):
+        index = self._index.get(sender)
+        if index is not None and self._has_any(index, sender, first, run):
             # of the past, asked for again, and some of it still here: a packet is kept once
-            index = self._index[sender]
             for part in split_into_runs([packet for packet in run if packet.seqno not in index]):
                 self._add_new(now, sender, part, collected)
         else:
             self._add_new(now, sender, run[-self._room :] if len(run) > self._room else run, collected)
         return collected
+
+    def _has_any(self, index: dict[int, Packet], sender: int, first: int, run: Run) -> bool:
+        if len(run) == 1:
+            return first in index
+        held = self._held[sender]
+        return first <= held.last and bool(held.within(first, run[-1].seqno))
 
     def _add_new(self, now: float, sender: int, run: Run, collected: PerSender) -> None:
         count = len(run)

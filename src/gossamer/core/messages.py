@@ -64,9 +64,8 @@ def remove(table: PerSender, sender: int, first: int, last: int) -> int:
     numbers = table.get(sender)
     if numbers is None:
         return 0
-    there = sum(b - a + 1 for a, b in numbers.within(first, last))
-    numbers.discard(first, last)
-    if not numbers:
+    there = numbers.discard(first, last)
+    if not numbers.firsts:
         del table[sender]
     return there
 

@@ -56,17 +56,23 @@ class RangeSet:
         firsts[low:high] = [first]
         lasts[low:high] = [last]
 
-    def discard(self, first: int, last: int | None = None) -> None:
-        """Take `first..last` (or `first` alone) out, as far as it is in."""
+    def discard(self, first: int, last: int | None = None) -> int:
+        """Take `first..last` (or `first` alone) out, as far as it is in; how many numbers that were."""
         last = first if last is None else last
         firsts, lasts = self.firsts, self.lasts
-        if firsts and first <= firsts[0] <= last < lasts[0]:  # the usual case: the oldest go
+        if not firsts:
+            return 0
+        if first <= firsts[0] <= last < lasts[0]:  # the usual case: the oldest go
+            there = last + 1 - firsts[0]
             firsts[0] = last + 1
-            return
+            return there
         low = bisect_left(lasts, first)
         high = bisect_right(firsts, last)
         if low >= high:
-            return
+            return 0
+        if high == low + 1 and first <= firsts[low] and lasts[low] <= last:  # ... or one whole range
+            return lasts.pop(low) + 1 - firsts.pop(low)
+        there = sum(lasts[low:high]) - sum(firsts[low:high]) + high - low
         keep: list[Range] = []
         if firsts[low] < first:
             keep.append((firsts[low], first - 1))
@@ -74,6 +80,7 @@ class RangeSet:
             keep.append((last + 1, lasts[high - 1]))
         firsts[low:high] = [r[0] for r in keep]
         lasts[low:high] = [r[1] for r in keep]
+        return there - sum(b - a + 1 for a, b in keep)
 
     def update(self, other: "RangeSet") -> None:
         """Put all of `other` in."""
