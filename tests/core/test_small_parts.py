@@ -11,6 +11,8 @@ from gossamer.buffering.by_size import BySize
 from gossamer.core import varint
 from gossamer.core.budget import Budget
 from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.core.service import Service
 from gossamer.core.settings import SettingError, build, setting
 from gossamer.core.timers import Timers
 
@@ -93,3 +95,36 @@ def test_a_buffer_by_size_keeps_a_packet_once_however_often_it_comes():
         buffer.add(0.0, [Packet(7, seqno, b"") for seqno in run])
     assert list(buffer.held()[7]) == [3, 4, 5]
     assert len(buffer) == 3
+
+
+def served(requests: list[tuple[int, RangeSet]], queue_packets: int, seconds: float) -> dict[int, list[int]]:
+    """Who got what of sender 9 at 100 repairs a second, if all this is asked for at once, in this order."""
+    timers, got = Timers(), {}
+    service = Service(100, queue_packets, timers)
+
+    def send(to: int, sender: int, first: int, last: int, out: list) -> None:
+        got.setdefault(to, []).extend(range(first, last + 1))
+
+    for requester, wanted in requests:
+        service.offer(0.0, requester, {9: wanted}, send, [])
+    while timers.next <= seconds:
+        now = timers.next
+        timers.due(now)
+        service.drain(now, [])
+    return got
+
+
+def test_whoever_asks_for_everything_leaves_room_for_the_others():
+    everything, little = RangeSet([(0, 10**9)]), RangeSet([(5, 14)])
+    got = served([(1, everything), (2, everything), (1, everything), (3, little)], queue_packets=400, seconds=1.0)
+    assert got[3] == list(little)
+    got = served([(1, everything), (2, everything), (3, everything)], queue_packets=400, seconds=60.0)
+    assert [len(set(got[n])) for n in (1, 2, 3)] == [len(got[n]) for n in (1, 2, 3)]  # nothing twice
+    assert 200 <= len(got[1]) < 210  # half of the room, and what was sent at once
+    assert 95 <= len(got[2]) <= 105
+    assert 45 <= len(got[3]) <= 55
+
+
+def test_a_request_is_served_whole_where_there_is_room():
+    wanted = RangeSet([(3, 7), (20, 29)])
+    assert served([(1, wanted)], queue_packets=400, seconds=5.0) == {1: list(wanted)}

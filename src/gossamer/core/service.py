@@ -1,8 +1,9 @@
 """Serving repairs: what others asked of this member, in order, within its service limit.
 
 A request waits in a queue that is drained as fast as the limit allows (000 §7.1: a node can only serve so many
-requests a second). The queue is bounded; what does not fit is dropped, and its requester asks again. A packet
-that waits for a requester is not queued for it twice.
+requests a second). The queue is bounded; what does not fit is dropped, and its requester asks again. Nobody may take
+more than half of the room that the others leave, so that there is always some for one more, however greedy those
+before were. A packet that waits for a requester is not queued for it twice.
 """
 
 from collections import deque
@@ -26,14 +27,14 @@ Send = Callable[[int, int, int, int, list[Effect]], None]
 class Service:
     """A member's queue of repairs to send."""
 
-    __slots__ = ("_budget", "_limit", "_queue", "_room", "_timers", "_waiting")
+    __slots__ = ("_budget", "_queue", "_room", "_taken", "_timers", "_waiting")
 
     def __init__(self, limit: int, queue_packets: int, timers: Timers) -> None:
         self._budget = Budget(limit)
         self._queue: deque[tuple[int, int, Send]] = deque()  # requester, sender, how
         self._waiting: dict[tuple[int, int, Send], RangeSet] = {}
         self._room = queue_packets
-        self._limit = queue_packets
+        self._taken: dict[int, int] = {}  # by requester: the packets that wait for it
         self._timers = timers
 
     def offer(self, now: float, requester: int, wanted: PerSender, send: Send, out: list[Effect]) -> None:
@@ -56,7 +57,7 @@ class Service:
             if granted:
                 key[2](key[0], key[1], first, first + granted - 1, out)
                 waiting.discard(first, first + granted - 1)
-                self._room += granted
+                self._free(key[0], granted)
             if not waiting:
                 del self._waiting[self._queue.popleft()]
             elif not granted:
@@ -66,15 +67,26 @@ class Service:
                 self._queue.rotate(-1)  # the next requester's turn
         self._timers.set(TIMER, inf)
 
+    def _free(self, requester: int, packets: int) -> None:
+        self._room += packets
+        self._taken[requester] -= packets
+        if not self._taken[requester]:
+            del self._taken[requester]
+
     def _enqueue(self, key: tuple[int, int, Send], numbers: RangeSet) -> None:
         waiting = self._waiting.get(key)
         fresh = numbers if waiting is None else numbers.difference(waiting)
+        taken = self._taken.get(key[0], 0)
+        share = (self._room + taken + 1) // 2
         for first, last in fresh.ranges():
-            last = min(last, first + self._room - 1)
+            last = min(last, first + share - taken - 1)
             if last < first:
-                return
+                break
             if waiting is None:
                 waiting = self._waiting[key] = RangeSet()
                 self._queue.append(key)
             waiting.add(first, last)
+            taken += last - first + 1
             self._room -= last - first + 1
+        if taken:
+            self._taken[key[0]] = taken
