@@ -65,6 +65,7 @@ class Stack:
         "_on_gap_found",
         "_on_gossiping",
         "_on_leave_asked",
+        "_on_overheard",
         "_on_published",
         "_on_reconnected",
         "_on_repeated",
@@ -76,6 +77,7 @@ class Stack:
         "_rungs",
         "_worth",
         "address",
+        "alone",
         "buffer",
         "duplicates",
         "is_logger",
@@ -110,6 +112,7 @@ class Stack:
         self.rng = rng
         self.is_logger = me in loggers
         self.is_member = True
+        self.alone = False
         self.logger_congested = False
         self.duplicates = 0
         self.restored = Started({})
@@ -323,6 +326,7 @@ class Stack:
         self._on_gap_found = overriding("gap_found")
         self._on_gap_escalated = overriding("gap_escalated")
         self._on_gap_closed = overriding("gap_closed")
+        self._on_overheard = overriding("overheard")
         self._on_gossiping = overriding("gossiping")
         self._on_sponsoring = overriding("sponsoring")
         self._fullness: list[Callable[[], str]] = [self._not_yet, *overriding("full")]
@@ -402,8 +406,9 @@ class Stack:
         self._order.accepted([run], FIRST_PASS, stream, out)
 
     def _received(self, now: float, happened: Received, out: Effects) -> None:
-        if not self.is_member:
-            return  # not our business: we do not even want to have heard of the sender
+        if not self.is_member or self.alone:  # not our business: we do not even want to have heard of the sender
+            self._call(self._on_overheard, now, happened.source)
+            return
         sender = happened.sender
         stream = self.stream(sender)
         if sender == self.me and happened.first not in stream.missing:
@@ -440,8 +445,10 @@ class Stack:
         return "" if self.is_member else "not a member"
 
     def _heard(self, now: float, happened: Heard, out: Effects) -> None:
-        if not self.is_member and not isinstance(happened.message, Join | Leave | Members):
-            return  # who is not in the group yet, or any more, deals with nothing but that
+        if (not self.is_member or self.alone) and not isinstance(happened.message, Join | Leave | Members):
+            # who is not in the group yet, or any more, deals with nothing but that
+            self._call(self._on_overheard, now, happened.source)
+            return
         for handler in self._messages.get(type(happened.message), ()):
             handler(now, happened.source, happened.message, out)
 

@@ -85,6 +85,8 @@ class Ladder(Protocol):
     service: Service
     is_logger: bool
     is_member: bool
+    alone: bool
+    """Whether this member has founded its group and met nobody since."""
     logger_congested: bool
     restored: Started
 
@@ -203,6 +205,9 @@ class Rung:
 
     def reconnected(self, now: float, out: Effects) -> None:
         """The member was cut off and is back."""
+
+    def overheard(self, now: float, source: int) -> None:
+        """`source` was heard, by a process that is not in its group yet."""
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """A gossip is about to leave: add what this rung has to say."""

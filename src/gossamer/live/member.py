@@ -230,7 +230,9 @@ class Member:
         except WireError:
             self.stats["malformed pieces"] += 1
             return []
-        return [] if message is None else self._heard(now, header, message, address)
+        if message is None:
+            return [] if self.stack.is_member else self.stack.step(now, Heard(header.source, piece))
+        return self._heard(now, header, message, address)
 
     def _log_has_failed(self, packets: int) -> bool:
         """Whether these packets are refused, because nothing can be logged any more."""

@@ -7,6 +7,11 @@ before the new member has it: a sponsor acknowledges to a logger only in gossip 
 learns of the new member first. Then it says that it is in: until it does, it is joining, and what is published
 meanwhile may come before t_join.
 
+Nobody may have answered because all were busy for a moment, or cut off. So who has founded a group goes on to say that
+it is there; until it has met somebody, it takes in no packets, of which it could not tell the old from the new; and
+when it meets members of another group, the younger of two founders, or the one who is alone, joins as if it were new.
+If they do not answer (some can be heard and do not hear), it goes on as the founder that it is, and the views merge.
+
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. Who has left is
 told only to those who speak of it as a member: many come, publish and go, and would be in every view. To leave is to
 join in reverse. A member that will be away says so, keeps its claim on the log, and says when it is back; who is not
@@ -29,6 +34,9 @@ _REMEMBERED_S = 7200.0
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
+_PATIENCE = 16
+"""Who hears others announces itself so many times as often, before it founds a group all the same."""
+
 STRANGER, ASKING, IN, LEAVING = range(4)
 
 
@@ -45,6 +53,8 @@ class Sponsored(Rung):
         self._t_join: Horizon = {}
         self._resume = False
         self._announced = 0
+        self._silence = 0  # announcements since the others were heard
+        self._has_founded = False
         self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
 
     def messages(self) -> Mapping[type, MessageHandler]:
@@ -78,6 +88,10 @@ class Sponsored(Rung):
         if self._standing == IN:
             self._declare(now, MEMBER, out)
 
+    def overheard(self, now: float, source: int) -> None:
+        """Somebody is there, and should answer: it is not for us to found the group."""
+        self._silence = 0
+
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """The hash of our view, in which who left long ago is forgotten: without that, it would grow for ever."""
         self._view.forget_before(int((now - _REMEMBERED_S) * 1e6))
@@ -110,23 +124,31 @@ class Sponsored(Rung):
         self._standing = standing
         self._sponsors = {}
         self._t_join = {}
-        self._announced = 0
+        self._announced = self._silence = 0
         self._refresh(now)
         self._announce(now, out)
 
     def _announce(self, now: float, out: Effects) -> None:
         self._announced += 1
-        if self._standing == ASKING and 0 < self.ladder.settings.found_after < self._announced:
-            self._settle(now, out)  # nobody is there: found the group
+        self._silence += 1
+        if self._standing == ASKING and self._nobody_answers():
+            self._settle(now, out)
+            self.ladder.alone = not self._sponsors and not self._has_founded
+            self._has_founded = True
         elif self._standing == ASKING:
             out.append(Multicast(Join(self._entry(JOINING), self._resume)))
         elif self._standing == LEAVING:
             out.append(Multicast(Leave(self._freshness)))
         if self._standing == IN:
-            if len(self.ladder.peers) > 1 or not self.ladder.settings.found_after:
+            if not self.ladder.alone:
                 return
             out.append(Multicast(Members([self._entry(MEMBER)], answer=True)))  # somebody else may found one, too
         self.ladder.timers.set(_ANNOUNCE, now + self.ladder.settings.gossip_period)
+
+    def _nobody_answers(self) -> bool:
+        """Whether to found the group ourselves."""
+        enough = self.ladder.settings.found_after
+        return 0 < enough < max(self._silence, self._announced // _PATIENCE)
 
     def _refresh(self, now: float) -> None:
         """Incarnations are told apart by the clock, which goes on over a crash (000 §5.3)."""
@@ -152,8 +174,8 @@ class Sponsored(Rung):
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
             self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
-        others = sum(e.status == MEMBER and e.member != self.ladder.me for e in message.entries)
-        if logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, others)):
+        others = self._others(message.entries)
+        if logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, len(others))):
             self._settle(now, out)
 
     def _settle(self, now: float, out: Effects) -> None:
@@ -167,6 +189,17 @@ class Sponsored(Rung):
             self.ladder.end()
             out.append(BecomeStranger())
 
+    def _join_elders(self, now: float, entries: list[Entry], out: Effects) -> None:
+        """We have founded a group, and there is another: the younger of two goes, or who is alone."""
+        others = self._others(entries)
+        self.ladder.alone = not others
+        if len(others) > 1 or (others and (others[0].freshness, others[0].member) < (self._freshness, self.ladder.me)):
+            self.ladder.is_member = False
+            self._begin(now, ASKING, out)
+
+    def _others(self, entries: list[Entry]) -> list[Entry]:
+        return [e for e in entries if e.status == MEMBER and e.member != self.ladder.me]
+
     # The others' wishes.
 
     def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
@@ -174,6 +207,7 @@ class Sponsored(Rung):
             return  # only members sponsor
         if message.entry.member != source or message.entry.status != JOINING:
             return
+        self.ladder.alone = False
         self._merge([message.entry], out)
         if self._offers(message.resume):
             seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
@@ -200,6 +234,10 @@ class Sponsored(Rung):
     def _told(self, now: float, source: int, message: Members, out: Effects) -> None:
         if message.sponsors:
             self._count_sponsor(now, source, message, out)
+        if self.ladder.alone:
+            self._join_elders(now, message.entries, out)
+        elif self._others(message.entries):
+            self.overheard(now, source)
         lacking = self._view.fresher_than(message.entries) if message.answer else []
         lacking += self._view.tombstones_of(message.entries)
         if lacking:
