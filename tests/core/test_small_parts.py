@@ -11,6 +11,7 @@ from gossamer.buffering.by_size import BySize
 from gossamer.core import varint
 from gossamer.core.budget import Budget
 from gossamer.core.packets import Packet
+from gossamer.core.peers import Peers
 from gossamer.core.ranges import RangeSet
 from gossamer.core.service import Service
 from gossamer.core.settings import SettingError, build, setting
@@ -128,3 +129,16 @@ def test_whoever_asks_for_everything_leaves_room_for_the_others():
 def test_a_request_is_served_whole_where_there_is_room():
     wanted = RangeSet([(3, 7), (20, 29)])
     assert served([(1, wanted)], queue_packets=400, seconds=5.0) == {1: list(wanted)}
+
+
+def test_who_left_long_ago_is_forgotten():
+    peers = Peers(0, (0, 1), (), "linear")
+    for newcomer in range(2, 10_000):
+        peers.replace((0, 1, newcomer))
+        peers.asked(newcomer)
+        if newcomer % 2:
+            peers.measured(newcomer, 0.1)
+        peers.answered(newcomer, 0.5)
+        peers.measured(1, 0.2)
+    assert len(peers.rtt) + len(peers._odds) + len(peers._unanswered) < 300
+    assert peers.rtt[1] == pytest.approx(0.2)

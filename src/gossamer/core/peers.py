@@ -78,9 +78,10 @@ class Peers:
         self._members = members
         self.claimants = members if claimants is None else claimants
         self._weights = None
-        if len(self.rtt) + len(self._odds) > 2 * (len(members) + _STRANGERS_MAX):
+        if len(self.rtt) + len(self._odds) + len(self._unanswered) > 2 * (len(members) + _STRANGERS_MAX):
             self.rtt = {m: self.rtt[m] for m in members if m in self.rtt}
             self._odds = {m: self._odds[m] for m in members if m in self._odds}
+            self._unanswered.intersection_update(members)
 
     def other_loggers(self) -> list[int]:
         """The loggers but this member."""
