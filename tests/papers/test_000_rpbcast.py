@@ -445,6 +445,19 @@ def test_signatures_that_differ_cause_a_list_and_what_the_target_lacks_is_pushed
     assert table.numbers(0, 2) == [0]
 
 
+def test_a_sender_may_say_sooner_than_after_a_round_that_it_is_idle():
+    """A deviation: the thesis waits for a round. Reference: 000 §5.1"""
+    table = rpbcast(idle_after=0.01)
+    table.publish(0, 2)
+    table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 0)
+    table.wait(0.009)
+    assert table.numbers(1, 0) == [0]
+    table.wait(0.002)
+    assert table.numbers(1, 0) == [0, 1]
+    table.wait(PERIOD, pass_on=False)
+    assert not table.take(Heartbeat)  # it was said once
+
+
 def test_nobody_idle_no_signature():
     """Why the overhead drops when all 18 send. Reference: 000 §7.4"""
     table = rpbcast()

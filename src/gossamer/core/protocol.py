@@ -69,6 +69,13 @@ class ProtocolSettings:
         0, "A repair asked for by this many is multicast (000 §8; 004 opt. 7 says 2); 0 never.", low=0
     )
     adaptive: bool = setting(False, "Ask the logger first while it is not congested (000 §8).")
+    idle_after: float = setting(
+        0.0,
+        "A sender that has sent nothing for this long says how far it has come (hashed heartbeats); 0 is a round.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
     signature_rounds_max: int = setting(
         8,
         "Hash signatures are sent every round after a disagreement, and down to every n rounds in peace.",

@@ -59,6 +59,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         "found_after": 4,
         "gossip_period": 0.05,
         "ask_again": 0.001,
+        "idle_after": 0.005,  # or a lone packet that is lost would be missed a round later
         "selection": "uniform",  # who is near has often lost the same: a bias rarely asks the far one who has it
         "round_trips": True,  # for the statistics
         "loggers": 0,

@@ -31,6 +31,7 @@ class HashedHeartbeat(Rung):
         self._signature = Signature()  # of the idle ones
         self._rounds_between = 1
         self._rounds_since = 0
+        self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Heartbeats of others, the signature in a gossip, and the lists that follow a disagreement."""
@@ -43,7 +44,7 @@ class HashedHeartbeat(Rung):
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Active again."""
         self._active(self.ladder.me, now)
-        self.ladder.timers.set(_IDLE, now + self.ladder.settings.gossip_period)
+        self.ladder.timers.set(_IDLE, now + self._idle_after)
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """A sender is active while its packets come."""
