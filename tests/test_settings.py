@@ -12,6 +12,7 @@ import pytest
 import gossamer
 from gossamer import Settings
 from gossamer.core.settings import SettingError
+from gossamer.live.tuning import LIVE
 from gossamer.settings.page import PAGE_MARKS, tables
 from gossamer.wire.keys import key_id
 
@@ -266,3 +267,9 @@ def test_the_page_lists_every_setting_as_it_is():
     assert shown == tables().strip(), "run: python -m gossamer.settings.page docs/settings.md"
     for one in dataclasses.fields(Settings):
         assert f"| `{one.name}` |" in shown
+
+
+def test_the_page_says_what_live_groups_set():
+    page = " ".join((ROOT / "docs" / "settings.md").read_text("utf-8").split())
+    for name, value in LIVE.items():
+        assert f"`{name}` {value}" in page

@@ -4,7 +4,8 @@ Everything that waits is bounded in bytes; the stack counts packets, so the boun
 """
 
 import gc
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from gossamer.core.protocol import ProtocolSettings
 from gossamer.live.transport import Address, Transport
@@ -20,6 +21,19 @@ _WINDOW_MIN, _WINDOW_MAX = 8, 2048
 _PACKETS_PER_BUFFER = 16
 """A socket's buffer should hold so many packets; where it is small, so are the packets."""
 _DATAGRAM_MIN = 1400
+LIVE: Final[Mapping[str, Any]] = {
+    "membership": "sponsored",  # members find each other, whatever the preset
+    "found_after": 4,
+    "gossip_period": 0.05,
+    "ask_again": 0.001,
+    "idle_after": 0.005,  # or a lone packet that is lost would be missed a round later
+    "selection": "uniform",  # who is near has often lost the same: a bias rarely asks the far one who has it
+    "round_trips": True,  # for the statistics
+    "service_limit": 20_000,
+    "buffering": "size",
+    "suspect_after": 5.0,
+}
+"""What live groups set on every machine."""
 
 
 def spare_the_collector() -> None:
@@ -53,18 +67,10 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
     longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
     live: dict[str, Any] = {
+        **LIVE,
         "ordering": settings.order,
-        "membership": "sponsored",  # members find each other, whatever the preset
         "dissemination": "trees" if trees else "multicast",
-        "found_after": 4,
-        "gossip_period": 0.05,
-        "ask_again": 0.001,
-        "idle_after": 0.005,  # or a lone packet that is lost would be missed a round later
-        "selection": "uniform",  # who is near has often lost the same: a bias rarely asks the far one who has it
-        "round_trips": True,  # for the statistics
         "loggers": 0,
-        "service_limit": 20_000,
-        "buffering": "size",
         "buffer_packets": BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
         "buffer_bytes": BUFFER_BYTES,
         "window": window,
@@ -72,7 +78,6 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         "request_packets": window,
         "queue_packets": 2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
         "send_buffer": 2 + max(UNLOGGED_BYTES, longest) // datagram,
-        "suspect_after": 5.0,
     }
     protocol = preset(settings.protocol, {**_meant_for(settings.protocol, live), **settings.tuning})
     return Tuning(protocol, datagram - overhead_bytes, not trees, contacts_of(settings))
