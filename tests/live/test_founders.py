@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -79,6 +80,40 @@ def test_founders_that_meet_become_one_group(founders):
         finally:
             for group in lone:
                 await group.__aexit__(None, None, None)
+
+    run(story())
+
+
+def test_groups_that_were_founded_apart_become_one():
+    """As if it had been one, and cut in two: what either side has sent, and keeps, arrives in the end."""
+
+    async def story():
+        shared, side = settings(), {}
+
+        def on(which):
+            def line(endpoint) -> ImpairedTransport:
+                made = ImpairedTransport(endpoint)
+                side[made.address] = which
+                return made.partition(lambda address: side.get(address, which) != which)
+
+            return line
+
+        async with AsyncExitStack() as stack:
+            groups = [await stack.enter_async_context(Group(GROUP, shared, on(which))) for which in "aabb"]
+            await until(lambda: all(len(group.members()) == 2 for group in groups))
+            subscriptions = [group.subscribe(">") for group in groups]
+            for n, group in enumerate(groups):
+                group.publish("n", b"%d apart" % n)
+            for subscription in subscriptions:
+                await collect(subscription, 2)
+            connect(*groups)
+            await met(*groups)
+            for n, group in enumerate(groups):
+                group.publish("n", b"%d together" % n)
+            for n, subscription in enumerate(subscriptions):
+                others = [m for m in range(4) if m // 2 != n // 2]
+                wanted = [b"%d apart" % m for m in others] + [b"%d together" % m for m in range(4)]
+                assert sorted(payloads(await collect(subscription, len(wanted)))) == sorted(wanted)
 
     run(story())
 

@@ -11,6 +11,8 @@ Nobody may have answered because all were busy for a moment, or cut off. So who 
 it is there; until it has met somebody, it takes in no packets, of which it could not tell the old from the new; and
 when it meets members of another group, the younger of two founders, or the one who is alone, joins as if it were new.
 If they do not answer (some can be heard and do not hear), it goes on as the founder that it is, and the views merge.
+So do those of larger groups that were founded apart: in each of them somebody says now and then that it is there. What
+either side has sent before is then repaired as after a partition.
 
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. Who has left is
 told only to those who speak of it as a member: many come, publish and go, and would be in every view. To leave is to
@@ -27,6 +29,9 @@ from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS
 
 _ANNOUNCE = "sponsored.announce"
 _LOOK = "sponsored.look"
+_BEACON = "sponsored.beacon"
+_BEACON_S = 1.0
+"""About so often somebody of a group that may have been founded says that it is there."""
 _LOOKS = 16
 """So many times within the log's time-out it is looked who is still away."""
 _REMEMBERED_S = 7200.0
@@ -62,14 +67,16 @@ class Sponsored(Rung):
         return {Join: self._join_asked, Leave: self._leave_told, Members: self._told, Gossip: self._gossiped}
 
     def alarms(self) -> Mapping[str, TimerHandler]:
-        """The next time to say that we want in, or out; and to look who is away."""
-        return {_ANNOUNCE: self._announce, _LOOK: self._look}
+        """The next time to say that we want in, or out, or are there; and to look who is away."""
+        return {_ANNOUNCE: self._announce, _BEACON: self._beacon, _LOOK: self._look}
 
     def started(self, now: float, out: Effects) -> None:
         """A member from the first moment, or one that has to join."""
         self.ladder.is_member = self._standing == IN
         self._publish_view()
         self.ladder.timers.set(_LOOK, now + self.ladder.settings.log_timeout / _LOOKS)
+        if self.ladder.settings.found_after:
+            self._beacon(now, out)
         if self._standing == ASKING:
             restored = self.ladder.restored
             self._resume = restored.recovers and self.ladder.settings.recovery == "at-least-once"
@@ -144,6 +151,13 @@ class Sponsored(Rung):
                 return
             out.append(Multicast(Members([self._entry(MEMBER)], answer=True)))  # somebody else may found one, too
         self.ladder.timers.set(_ANNOUNCE, now + self.ladder.settings.gossip_period)
+
+    def _beacon(self, now: float, out: Effects) -> None:
+        """Each of n members speaks once in about n periods. Whoever knows it does nothing."""
+        if self._standing == IN:
+            out.append(Multicast(Members([self._entry(MEMBER)])))
+        wait = _BEACON_S * (0.5 + self.ladder.rng.random()) * max(1, len(self.ladder.peers))
+        self.ladder.timers.set(_BEACON, now + wait)
 
     def _nobody_answers(self) -> bool:
         """Whether to found the group ourselves."""
