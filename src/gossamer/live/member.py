@@ -265,9 +265,13 @@ class Member:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
         tracing, first_passes = self._recorder.tracing, 0
+        own: list[Deliver] = []  # what we publish reaches us last: the others' way is longer
         for effect in effects:
             if isinstance(effect, Deliver):
-                self._deliver(effect.run, effect.phase)
+                if effect.run[0].sender == self.me:
+                    own.append(effect)
+                else:
+                    self._deliver(effect.run, effect.phase)
             elif isinstance(effect, Multicast):
                 message = effect.message
                 if type(message) is Data and not tracing:  # most of what a publisher does
@@ -285,6 +289,8 @@ class Member:
             self._send_to_group(to_group)
         for member, datagrams in to_one.items():
             self._send_to(member, datagrams)
+        for effect in own:
+            self._deliver(effect.run, effect.phase)
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
         match effect:
