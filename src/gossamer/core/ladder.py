@@ -86,7 +86,7 @@ class Ladder(Protocol):
     is_logger: bool
     is_member: bool
     alone: bool
-    """Whether this member has founded its group and met nobody since."""
+    """Whether this member has founded its group, met nobody since, and so takes in nothing (no logger does that)."""
     logger_congested: bool
     restored: Started
 

@@ -10,9 +10,10 @@ meanwhile may come before t_join.
 Nobody may have answered because all were busy for a moment, or cut off. So who has founded a group goes on to say that
 it is there; until it has met somebody, it takes in no packets, of which it could not tell the old from the new; and
 when it meets members of another group, the younger of two founders, or the one who is alone, joins as if it were new.
-If they do not answer (some can be heard and do not hear), it goes on as the founder that it is, and the views merge.
-So do those of larger groups that were founded apart: in each of them somebody says now and then that it is there. What
-either side has sent before is then repaired as after a partition.
+If they do not answer (some can be heard and do not hear), it goes on as the founder that it is, and the views merge. A
+logger does so at once: it takes whatever it can get, and knows what was sent before it came. So do larger groups that
+were founded apart, in each of which somebody says now and then that it is there: what either side has sent is then
+repaired as after a partition.
 
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. Who has left is
 told only to those who speak of it as a member: many come, publish and go, and would be in every view. To leave is to
@@ -140,14 +141,15 @@ class Sponsored(Rung):
         self._silence += 1
         if self._standing == ASKING and self._nobody_answers():
             self._settle(now, out)
-            self.ladder.alone = not self._sponsors and not self._has_founded
+            self.ladder.alone = not (self._sponsors or self._has_founded or self.ladder.is_logger)
             self._has_founded = True
         elif self._standing == ASKING:
             out.append(Multicast(Join(self._entry(JOINING), self._resume)))
         elif self._standing == LEAVING:
             out.append(Multicast(Leave(self._freshness)))
         if self._standing == IN:
-            if not self.ladder.alone:
+            met = len(self.ladder.peers) > 1 or not self.ladder.settings.found_after
+            if met and not self.ladder.alone:
                 return
             out.append(Multicast(Members([self._entry(MEMBER)], answer=True)))  # somebody else may found one, too
         self.ladder.timers.set(_ANNOUNCE, now + self.ladder.settings.gossip_period)
