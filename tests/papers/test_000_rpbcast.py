@@ -681,6 +681,34 @@ def test_who_is_suspected_while_it_joins_asks_anew_and_gets_in():
     assert all(9 in stack.peers.all() for stack in table.stacks.values())
 
 
+def test_who_is_cut_off_while_it_joins_gets_in_afterwards():
+    """Reference: 000 §5.3"""
+    table = joining(rpbcast(sponsors=2))
+    table.pass_on(to(0))  # one sponsor knows of it, which is not enough
+    table.step(9, Disconnecting())
+    table.pass_on(not_to(9))
+    assert not table.stacks[9].is_member
+    table.step(9, Reconnected())
+    table.settle()
+    table.wait(PERIOD * 4)
+    assert table.stacks[9].is_member
+    assert all(9 in stack.peers.all() for stack in table.stacks.values())
+
+
+def test_who_is_cut_off_while_it_leaves_is_gone_afterwards():
+    """Reference: 000 §5.3"""
+    table = rpbcast(sponsors=2)
+    table.step(1, LeaveAsked())
+    table.pass_on(lambda letter: False)
+    table.step(1, Disconnecting())
+    table.pass_on()
+    table.step(1, Reconnected())
+    table.settle()
+    table.wait(PERIOD * 4)
+    assert any(isinstance(effect, BecomeStranger) for effect in table.effects[1])
+    assert all(1 not in table.stacks[member].peers.claimants for member in (0, 2, 3))
+
+
 def test_who_is_suspected_while_it_leaves_says_goodbye_anew():
     """Reference: 000 §5.3"""
     table = rpbcast(sponsors=2)

@@ -88,8 +88,9 @@ class Sponsored(Rung):
         self._begin(now, LEAVING, out)
 
     def disconnecting(self, now: float, out: Effects) -> None:
-        """Tell whoever hears it that we shall be back."""
-        self._declare(now, DISCONNECTED, out)
+        """Tell whoever hears it that we shall be back; who is not in yet, or on its way out, has no place to keep."""
+        if self._standing == IN:
+            self._declare(now, DISCONNECTED, out)
 
     def reconnected(self, now: float, out: Effects) -> None:
         """Tell everybody that we are back."""
