@@ -1,4 +1,4 @@
-"""Processes that nobody answered found a group; when they meet others, it becomes one, and nobody hears the past."""
+"""Processes that nobody answered found a group; when they meet others, it becomes one, and a newcomer hears no past."""
 
 from __future__ import annotations
 
