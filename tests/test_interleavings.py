@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gossamer.core.effects import Announce, Deliver, Effect, ReportLost
-from gossamer.presets import promises
+from gossamer.rungs import promises
 from gossamer.spec import check_rows
 from gossamer.trace.rows import rows_from
 

@@ -6,16 +6,18 @@ import pickle
 from base64 import b64encode
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
 import gossamer
 from gossamer import Settings
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.tuning import LIVE
-from gossamer.settings.page import PAGE_MARKS, tables
 from gossamer.wire.keys import key_id
 
+PAGE = run_path(str(Path(__file__).parents[1] / "tools" / "settings_page.py"))
+PAGE_MARKS, tables = PAGE["PAGE_MARKS"], PAGE["tables"]
 KEY = b64encode(bytes(range(32))).decode()
 OTHER = bytes(range(1, 33)).hex()
 ROOT = Path(__file__).parents[1]
@@ -52,7 +54,7 @@ def test_defaults_stay_on_this_machine():
         False,
     )
     assert settings.address == "239.192.77.7:7700"
-    assert settings.protocol_settings().repair == "negative"
+    assert settings.protocol_settings().repair == ("negative", "logger")
     assert settings.name.endswith(f"-{os.getpid()}")
     assert (settings.order, settings.first_pass, settings.contacts, settings.port) == ("fifo", "auto", (), 0)
     assert (settings.event_bytes_max, settings.queue_events, settings.send_bytes) == (16 << 20, 200_000, 64 << 20)
@@ -264,7 +266,7 @@ def test_the_page_lists_every_setting_as_it_is():
     page = (ROOT / "docs" / "settings.md").read_text("utf-8")
     begin, end = PAGE_MARKS
     shown = page.partition(begin)[2].partition(end)[0].strip()
-    assert shown == tables().strip(), "run: python -m gossamer.settings.page docs/settings.md"
+    assert shown == tables().strip(), "run: python tools/settings_page.py docs/settings.md"
     for one in dataclasses.fields(Settings):
         assert f"| `{one.name}` |" in shown
 

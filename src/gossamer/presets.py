@@ -1,11 +1,12 @@
-"""The presets: a name for a choice of rungs and numbers, as plain data, and what each choice promises."""
+"""The presets: a name for a choice of rungs and numbers, as plain data."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gossamer.core.protocol import ProtocolSettings
-from gossamer.core.settings import SettingError, build
+from gossamer.core.schema import SettingError, build
+from gossamer.core.settings import ProtocolSettings
+from gossamer.rungs import REPAIRS, check
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "unreliable": {"dissemination": "multicast", "repair": "none"},
@@ -22,6 +23,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "repair": "digest",
         "buffering": "age",
         "ordering": "fifo",
+        "stability": "aged",
         "gossip_period": 0.1,
         "selection": "uniform",
         "multicast_after": 2,
@@ -29,33 +31,33 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+_FOLLOWS: Final = {"stability": "buffering"}
+"""What a preset sets only because of another of its choices: it goes with that, if the other is overridden."""
+
+
 def preset(name: str, overrides: Mapping[str, Any] | None = None) -> ProtocolSettings:
     """The settings of the protocol `name`, with any of them overridden; SettingError if they cannot be."""
     if name not in PRESETS:
         raise SettingError(f"protocol.name = {name!r}: must be one of {', '.join(sorted(PRESETS))}")
-    settings = build(ProtocolSettings, {"name": name, **PRESETS[name], **(overrides or {})}, "protocol")
-    if settings.repair == "logger" and not settings.loggers:
-        raise SettingError("protocol.loggers = 0: must be at least 1 where protocol.repair is logger")
+    overrides = overrides or {}
+    usual = {k: v for k, v in PRESETS[name].items() if _FOLLOWS.get(k) not in overrides}
+    table = {"name": name, **usual, **overrides}
+    table["repair"] = _chain(table["repair"], table.get("loggers", 0))
+    settings = build(ProtocolSettings, table, "protocol")
+    check(settings)
     return settings
 
 
-def promises(settings: ProtocolSettings) -> tuple[str, ...]:
-    """What a protocol claims of every run, in the words of the specification checkers."""
-    claimed = ["no-bogus", "at-most-once"]
-    if settings.repair == "acknowledged" or settings.loggers:
-        claimed.append("eventual")
-    elif settings.repair != "none":
-        claimed.append("eventual-or-lost")
-    if settings.ordering == "fifo":
-        claimed.append("fifo")
-    if settings.buffering != "none":
-        claimed.append("bounded")
-    return tuple(claimed)
-
-
-def bounds(settings: ProtocolSettings) -> dict[str, int]:
-    """The most packets that a member's buffer may hold, where the protocol sets a bound."""
-    return {"buffer": settings.buffer_packets} if settings.buffering == "size" else {}
+def _chain(repair: Any, loggers: Any) -> Any:
+    """A single word is a chain of one, and of two where there are loggers: they have the last word."""
+    if not isinstance(repair, str):
+        return repair
+    if repair not in ("none", *REPAIRS):
+        raise SettingError(
+            f"protocol.repair = {repair!r}: must be one of none, {', '.join(REPAIRS)}, or a list of these"
+        )
+    chain = () if repair == "none" else (repair,)
+    return (*chain, "logger") if loggers and repair != "logger" else chain
 
 
 def describe(settings: ProtocolSettings) -> dict[str, Any]:

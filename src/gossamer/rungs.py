@@ -1,69 +1,209 @@
-"""Which rungs a protocol has: from the words of its settings to the parts of a stack."""
+"""Which rungs a protocol has: from the words of its settings to the parts of a stack.
 
-from collections.abc import Callable, Mapping
+This is the one place that knows the rungs by name. A new rung is a module in its folder and a line in a table here.
+What a rung declares (`core.declares`) is checked here, so that a combination that cannot work is refused when
+settings are made.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from gossamer.buffering.by_age import ByAge
 from gossamer.buffering.by_size import BySize
 from gossamer.buffering.none import NoBuffer
-from gossamer.core.ladder import Buffer, Ladder, Rung
-from gossamer.core.protocol import ProtocolSettings
-from gossamer.dissemination.first_pass import CopiesPass, MulticastPass
-from gossamer.dissemination.flow import Flow
+from gossamer.buffering.server import Server
+from gossamer.buffering.stability import AcknowledgedStability, AgedStability
+from gossamer.core.declares import COPIES_KEPT, JOINING, LOG_REPAIR, LOGGERS, MEANINGS, Declares
+from gossamer.core.ladder import Ladder, Rung
+from gossamer.core.parts import Buffer, Keeper, Membership, Order, Pace, Repair
+from gossamer.core.schema import SettingError
+from gossamer.core.settings import ProtocolSettings
+from gossamer.detection.hashed_heartbeat import HashedHeartbeat
+from gossamer.detection.variable_heartbeat import VariableHeartbeat
+from gossamer.dissemination.direct import CopiesPass, MulticastPass
 from gossamer.dissemination.trees import Trees
+from gossamer.flow.pacing import PacedFlow
+from gossamer.kernel.presence import Presence
+from gossamer.logging.history import History
+from gossamer.logging.logger import Logger
+from gossamer.logging.logger_repair import LoggerRepair
+from gossamer.logging.refill import Refill
+from gossamer.logging.send_buffer import SendBuffer
 from gossamer.membership.sponsored import Sponsored
 from gossamer.membership.suspicion import Suspicion
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.repair.acknowledged import Acknowledged
-from gossamer.repair.asking_again import negative_gossip
 from gossamer.repair.digest import digest_gossip
-from gossamer.repair.hashed_heartbeat import HashedHeartbeat
-from gossamer.repair.history import History
-from gossamer.repair.logger import Logger
-from gossamer.repair.logger_client import LoggerClient
-from gossamer.repair.refill import Refill
-from gossamer.repair.send_buffer import SendBuffer
-from gossamer.repair.variable_heartbeat import VariableHeartbeat
+from gossamer.repair.retries import negative_gossip
 
-MakeRung = Callable[[Ladder], Rung]
-DISSEMINATIONS: Final[Mapping[str, MakeRung]] = {
-    "multicast": MulticastPass,
-    "copies": CopiesPass,
-    "trees": Trees,
-}
-REPAIRS: Final[Mapping[str, MakeRung]] = {
-    "acknowledged": Acknowledged,
+DISSEMINATIONS: Final[Mapping[str, type[Rung]]] = {"multicast": MulticastPass, "copies": CopiesPass, "trees": Trees}
+REPAIRS: Final[Mapping[str, Callable[[ProtocolSettings], type[Repair]]]] = {
+    "acknowledged": lambda settings: Acknowledged,
     "negative": negative_gossip,
     "digest": digest_gossip,
+    "logger": lambda settings: LoggerRepair,
 }
+BUFFERS: Final[Mapping[str, type[Buffer]]] = {"none": NoBuffer, "age": ByAge, "size": BySize}
 HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}
-MEMBERSHIPS: Final[Mapping[str, type[Rung]]] = {"sponsored": Sponsored}
-ORDERS: Final[Mapping[str, type[Unordered] | type[Fifo]]] = {"none": Unordered, "fifo": Fifo}
+MEMBERSHIPS: Final[Mapping[str, type[Membership]]] = {"static": Membership, "sponsored": Sponsored}
+ORDERS: Final[Mapping[str, type[Order]]] = {"none": Unordered, "fifo": Fifo}
+STABILITIES: Final[Mapping[str, type[Rung]]] = {"aged": AgedStability, "acknowledged": AcknowledgedStability}
+
+_TABLES: Final[Mapping[str, Mapping[str, type[Rung]]]] = {
+    "dissemination": DISSEMINATIONS,
+    "buffering": BUFFERS,
+    "heartbeat": HEARTBEATS,
+    "membership": MEMBERSHIPS,
+    "ordering": ORDERS,
+    "stability": STABILITIES,
+}
+_SWITCHES: Final[Mapping[str, Declares]] = {  # settings that change what another rung does
+    "adaptive": Declares(needs=(LOG_REPAIR,)),
+    "found_after": Declares(needs=(JOINING,)),
+    "loggers": Declares(needs=(LOG_REPAIR,), provides=(LOGGERS,)),
+}
+_KERNEL: Final = ("no-bogus", "at-most-once")
+"""What the stack itself promises, whatever its rungs."""
 
 
-def rungs_of(ladder: Ladder) -> tuple[Rung, ...]:
-    """The rungs of one member, in the order in which they are asked."""
+@dataclass(slots=True)
+class Rungs:
+    """The parts of one stack; `all` in the order in which they are asked."""
+
+    all: tuple[Rung, ...]
+    buffer: Buffer
+    order: Order
+    pace: Pace
+    membership: Membership
+    repairs: tuple[Repair, ...]
+
+    @property
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Those that keep packets for others: the buffer first, the log last."""
+        found = [rung for rung in self.all if isinstance(rung, Keeper)]
+        return tuple(sorted(found, key=lambda keeper: (keeper.on_disk, keeper is not self.buffer)))
+
+
+def rungs_of(ladder: Ladder) -> Rungs:
+    """The rungs of one member."""
     settings = ladder.settings
-    kinds: list[MakeRung | None] = [DISSEMINATIONS[settings.dissemination]]
-    if ladder.peers.loggers or settings.membership == "sponsored":  # then loggers may come later
-        kinds += [Logger, Refill] if ladder.is_logger else [SendBuffer, History]
-        kinds += [LoggerClient]
-    kinds += [REPAIRS.get(settings.repair), HEARTBEATS.get(settings.heartbeat)]
-    kinds += [MEMBERSHIPS.get(settings.membership)]
+    buffer = BUFFERS[settings.buffering](ladder)
+    repairs = tuple(REPAIRS[word](settings)(ladder) for word in settings.repair)
+    membership = MEMBERSHIPS[settings.membership](ladder)
+    pace = PacedFlow(ladder) if _is_paced(settings) else Pace(ladder)
+    order = ORDERS[settings.ordering](ladder)
+    rungs: list[Rung] = [buffer, Presence(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
+    if any(repair.from_log for repair in repairs):
+        rungs += _of_a_logger(ladder) if ladder.is_logger else [SendBuffer(ladder), History(ladder)]
+    rungs += [*repairs, *([Server(ladder)] if any(repair.asks for repair in repairs) else [])]
+    rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
+    rungs.append(membership)
     if settings.suspect_after:
-        kinds += [Suspicion]
-    if settings.rate_limit or settings.admission or settings.window:
-        kinds += [Flow]
-    return tuple(kind(ladder) for kind in kinds if kind is not None)
+        rungs.append(Suspicion(ladder))
+    return Rungs((*rungs, pace, order), buffer, order, pace, membership, repairs)
 
 
-def buffer_of(settings: ProtocolSettings) -> Buffer:
-    """What a member keeps for others."""
-    match settings.buffering:
-        case "age":
-            return ByAge(settings.gc_rounds)
-        case "size":
-            return BySize(settings.buffer_packets, settings.buffer_bytes)
-        case _:
-            return NoBuffer()
+def _optional(settings: ProtocolSettings) -> Iterator[tuple[Mapping[str, type[Rung]], str]]:
+    yield HEARTBEATS, settings.heartbeat
+    yield STABILITIES, settings.stability
+
+
+def _of_a_logger(ladder: Ladder) -> list[Rung]:
+    logger = Logger(ladder)
+    return [logger, Refill(ladder, logger.lacking)]
+
+
+def _is_paced(settings: ProtocolSettings) -> bool:
+    return bool(settings.rate_limit or settings.admission or settings.window or settings.reach)
+
+
+# What the choices mean, for those who run a stack or look at one from outside.
+
+
+def self_organized(settings: ProtocolSettings) -> bool:
+    """Whether members find out for themselves who belongs to the group."""
+    return MEMBERSHIPS[settings.membership].self_organized
+
+
+def holds_back(settings: ProtocolSettings) -> bool:
+    """Whether a gap holds back what follows it."""
+    return ORDERS[settings.ordering].holds_back
+
+
+def promises(settings: ProtocolSettings) -> tuple[str, ...]:
+    """What a protocol claims of every run, in the words of the specification checkers."""
+    last = settings.repair[-1:]
+    declared = [d.promises for name, word, d in _declared(settings) if name != "repair" or word in last]
+    return (*_KERNEL, *dict.fromkeys(promise for promises in declared for promise in promises))
+
+
+def bounds(settings: ProtocolSettings) -> dict[str, int]:
+    """The most packets that a member's buffer may hold, where the protocol sets a bound."""
+    most = max(declares.buffer_packets_max for _, _, declares in _declared(settings))
+    return {"buffer": most} if most else {}
+
+
+def check(settings: ProtocolSettings) -> None:
+    """SettingError, in one line that says what to change, for a combination that cannot work."""
+    _check_chain(settings.repair)
+    declared = list(_declared(settings))
+    provided = {word: (name, value) for name, value, declares in declared for word in declares.provides}
+    for name, value, declares in declared:
+        for word in declares.needs:
+            if word not in provided:
+                remedy = _remedy(word, settings)
+                raise SettingError(f"protocol.{name} = {value}: needs {MEANINGS[word]}; set {remedy}")
+        for word in declares.excludes:
+            if word in provided:
+                other, its_value = provided[word]
+                raise SettingError(f"protocol.{name} = {value}: cannot be combined with protocol.{other} = {its_value}")
+
+
+def _check_chain(repair: tuple[str, ...]) -> None:
+    shown = f"protocol.repair = {list(repair)}"
+    if len(set(repair)) < len(repair):
+        raise SettingError(f"{shown}: names a repair twice; name each once")
+    for at, word in enumerate(repair):
+        place = REPAIRS[word](ProtocolSettings()).place
+        if (place == "first" and at > 0) or (place == "last" and at < len(repair) - 1):
+            raise SettingError(f"{shown}: {word} must come {place}")
+
+
+def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]:
+    """Every choice: the setting, its value, and what that declares."""
+    for word in settings.repair:
+        yield "repair", word, REPAIRS[word](settings).declares(settings)
+    for name, table in _TABLES.items():
+        word = getattr(settings, name)
+        if word in table:
+            yield name, word, table[word].declares(settings)
+    if _is_paced(settings):
+        names = ("reach", "admission", "window", "rate_limit")
+        name = next(name for name in names if getattr(settings, name))
+        yield name, str(getattr(settings, name)), PacedFlow.declares(settings)
+    if settings.suspect_after:
+        yield "suspect_after", str(settings.suspect_after), Suspicion.declares(settings)
+    for name, declares in _SWITCHES.items():
+        if value := getattr(settings, name):
+            yield name, str(value).lower(), declares
+    if settings.recovery == "at-least-once":
+        yield "recovery", settings.recovery, Declares(needs=(LOG_REPAIR, JOINING))
+
+
+def _remedy(word: str, settings: ProtocolSettings) -> str:
+    """Every choice that provides what is missing."""
+    found = [
+        f"protocol.{name} to {' or '.join(values)}"
+        for name, table in _TABLES.items()
+        if (values := [value for value, rung in table.items() if word in rung.declares(settings).provides])
+    ]
+    chains = [value for value, repair in REPAIRS.items() if word in repair(settings).declares(settings).provides]
+    if chains:
+        found.append(f"protocol.repair to a chain with {' or '.join(chains)}")
+    if word == LOGGERS:
+        found.append("protocol.loggers to at least 1")
+    if word == COPIES_KEPT:
+        return found[0]
+    return ", or ".join(found) or "protocol.window"

@@ -13,7 +13,7 @@ from gossamer.cli import main
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.store import Entry, open_store
+from gossamer.store import LogEntry, open_store
 from gossamer.wire import Header, encode
 from gossamer.wire.events import Packer
 from gossamer.wire.fragments import fragments
@@ -42,12 +42,12 @@ def datagram(sender: int, seqno: int, body: bytes) -> bytes:
     return encode(Header(7, sender), Data(Packet(sender, seqno, body)))
 
 
-def packet(sender: int, seqno: int) -> Entry:
+def packet(sender: int, seqno: int) -> LogEntry:
     """Events `seqno * 5` to `seqno * 5 + 4`."""
     packer = Packer(1_300)
     for event in range(seqno * EVENTS, (seqno + 1) * EVENTS):
         assert packer.add("quotes.nyse.ibm", b"value %d" % event, {"key": f"k{event}", "price": event / 2})
-    return Entry(sender, seqno, TIME_NS, datagram(sender, seqno, packer.body(TIME_NS + seqno * 1_000_000)))
+    return LogEntry(sender, seqno, TIME_NS, datagram(sender, seqno, packer.body(TIME_NS + seqno * 1_000_000)))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> Path:
     with open_store(path, group="quotes") as opened:
         opened.append([packet(3, seqno) for seqno in range(PACKETS)])
         parts = fragments("big.one", b"\xff" * 3_000, {"n": 1}, 1_300, 0, time_ns=TIME_NS)
-        opened.append([Entry(4, i, TIME_NS, datagram(4, i, body)) for i, body in enumerate(parts)])
+        opened.append([LogEntry(4, i, TIME_NS, datagram(4, i, body)) for i, body in enumerate(parts)])
         opened.collect({3: RangeSet([(100, 109)])})
         opened.commit("archive", {3: 249})
     return path

@@ -7,8 +7,31 @@ import pytest
 from gossamer.buffering.by_age import ByAge
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.presets import preset
 
 ROUNDS = 3
+
+
+class Place:
+    """As much of a member as a buffer needs; it writes down what the buffer collects."""
+
+    def __init__(self, siblings=None, **settings):
+        self.settings = preset("pbcast", settings)
+        self.siblings = {} if siblings is None else siblings
+        self.gone = {}
+
+    def collected(self, now, numbers, aged, out):
+        self.gone = numbers
+
+
+def by_age(rounds, siblings=None):
+    return ByAge(Place(siblings, gc_rounds=rounds))
+
+
+def round_over(buffer, now):
+    buffer.ladder.gone = {}
+    buffer.round_over(now, 1, [])
+    return buffer.ladder.gone
 
 
 def packet(sender, seqno):
@@ -42,20 +65,20 @@ class Model:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_keeps_everything_for_so_many_rounds_and_says_what(seed):
-    rng, buffer, model = Random(seed), ByAge(ROUNDS), Model()
+    rng, buffer, model = Random(seed), by_age(ROUNDS), Model()
     unsent = [[(sender, n) for n in range(200)] for sender in (4, 2, 9)]
     now = 0.0
     for _ in range(150):
         now += rng.random()
         model.pass_time(now)
         if rng.random() < 0.3:
-            gone = buffer.round_over(now)
+            gone = round_over(buffer, now)
             assert {(s, n) for s, numbers in gone.items() for n in numbers} == model.round_over()
         else:
             of = rng.choice(unsent)
             at = rng.randrange(3)  # not always in order
             run = [packet(*of.pop(at)) for _ in range(1 if rng.random() < 0.8 or of[at + 1][1] != of[at][1] + 1 else 2)]
-            buffer.add(now, run)
+            buffer.keep(now, run, [])
             model.kept.update({(p.sender, p.seqno): model.round for p in run})
         assert {s: set(numbers) for s, numbers in buffer.held().items()} == model.held()
         assert len(buffer) == len(model.kept)
@@ -67,26 +90,27 @@ def test_it_keeps_everything_for_so_many_rounds_and_says_what(seed):
 
 def test_what_was_held_once_is_not_touched_by_later_rounds():
     """A digest that is on its way still says what it said."""
-    buffer = ByAge(1)
-    buffer.add(0.0, [packet(1, 0), packet(1, 1)])
-    buffer.round_over(0.1)
+    buffer = by_age(1)
+    buffer.keep(0.0, [packet(1, 0), packet(1, 1)], [])
+    round_over(buffer, 0.1)
     said = buffer.held()
-    buffer.add(0.2, [packet(1, 2)])
-    buffer.round_over(0.3)
+    buffer.keep(0.2, [packet(1, 2)], [])
+    round_over(buffer, 0.3)
     assert said == {1: RangeSet.span(0, 1)}
     assert buffer.held() == {1: RangeSet.span(2, 2)}
 
 
 def test_buffers_in_step_share_what_they_hold_and_part_when_they_differ():
     runs = [[packet(1, n)] for n in range(12)]
-    one, other = ByAge(2), ByAge(2)
+    together = {}
+    one, other = by_age(2, together), by_age(2, together)
     for start in (0, 3, 6, 9):
         for buffer in (one, other):
             for run in runs[start : start + 3]:
                 if buffer is one or run[0].seqno != 7:
-                    buffer.add(float(start), run)
+                    buffer.keep(float(start), run, [])
         for buffer in (one, other):
-            buffer.round_over(start + 0.5)
+            round_over(buffer, start + 0.5)
         if start < 6:
             assert one.held() is other.held()
     assert one.held() == {1: RangeSet.span(6, 11)}

@@ -2,32 +2,43 @@
 
 from dataclasses import dataclass
 from math import inf
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.buffering.by_size import BySize
 from gossamer.core import varint
+from gossamer.core.asking import Asking
 from gossamer.core.budget import Budget
 from gossamer.core.packets import Packet
 from gossamer.core.peers import Peers
 from gossamer.core.ranges import RangeSet
-from gossamer.core.service import Service
-from gossamer.core.settings import SettingError, build, setting
+from gossamer.core.repair_queue import RepairQueue
+from gossamer.core.roster import Roster
+from gossamer.core.round_trips import RoundTrips
+from gossamer.core.schema import SettingError, build, setting
 from gossamer.core.timers import Timers
+from gossamer.presets import preset
+from gossamer.stack import Stack
 
 
-def test_timers_tell_the_earliest_and_fire_in_order():
-    timers = Timers()
-    timers.set("b", 2.0)
-    timers.set("a", 1.0)
-    timers.set("c", 9.0)
+def test_timers_tell_the_earliest_and_go_off_in_order():
+    timers, rang = Timers(), []
+    a, b, c, d = (timers.new(lambda now, out, name=name: rang.append(name)) for name in "abcd")
+    b.set(2.0)
+    a.set(1.0)
+    c.set(9.0)
+    d.set(2.0)
     assert timers.next == 1.0
-    assert timers.due(2.5) == ["a", "b"]
+    timers.go_off(2.5, [])
+    assert rang == ["a", "b", "d"]
+    assert (timers.next, a.deadline) == (9.0, inf)
+    c.arm(3.0)  # it is armed already
     assert timers.next == 9.0
-    timers.set("c", inf)
-    assert timers.due(100.0) == []
+    c.set(inf)
+    timers.go_off(100.0, [])
+    assert rang == ["a", "b", "d"]
 
 
 def test_a_budget_never_grants_more_than_its_rate_in_a_second():
@@ -91,9 +102,9 @@ def test_settings_that_cannot_be_are_refused_by_name(table, says):
 
 def test_a_buffer_by_size_keeps_a_packet_once_however_often_it_comes():
     """Who asks for the past gets packets again that are still in the buffer."""
-    buffer = BySize(3)
+    buffer = Stack(0, (0, 1), preset("pbcast", {"buffering": "size", "buffer_packets": 3}), Random(1)).buffer
     for run in ([0, 1], [1, 2], [0, 1, 2], [3], [4, 5]):
-        buffer.add(0.0, [Packet(7, seqno, b"") for seqno in run])
+        buffer.keep(0.0, [Packet(7, seqno, b"") for seqno in run], [])
     assert list(buffer.held()[7]) == [3, 4, 5]
     assert len(buffer) == 3
 
@@ -101,17 +112,15 @@ def test_a_buffer_by_size_keeps_a_packet_once_however_often_it_comes():
 def served(requests: list[tuple[int, RangeSet]], queue_packets: int, seconds: float) -> dict[int, list[int]]:
     """Who got what of sender 9 at 100 repairs a second, if all this is asked for at once, in this order."""
     timers, got = Timers(), {}
-    service = Service(100, queue_packets, timers)
+    service = RepairQueue(100, queue_packets, timers)
 
     def send(to: int, sender: int, first: int, last: int, out: list) -> None:
         got.setdefault(to, []).extend(range(first, last + 1))
 
     for requester, wanted in requests:
-        service.offer(0.0, requester, {9: wanted}, send, [])
+        service.enqueue(0.0, requester, {9: wanted}, send, [])
     while timers.next <= seconds:
-        now = timers.next
-        timers.due(now)
-        service.drain(now, [])
+        timers.go_off(timers.next, [])
     return got
 
 
@@ -131,14 +140,82 @@ def test_a_request_is_served_whole_where_there_is_room():
     assert served([(1, wanted)], queue_packets=400, seconds=5.0) == {1: list(wanted)}
 
 
-def test_who_left_long_ago_is_forgotten():
-    peers = Peers(0, (0, 1), (), "linear")
+def test_members_that_left_are_forgotten():
+    trips = RoundTrips(wanted=True)
+    peers = Peers(Roster(0, (0, 1)), "linear", 0, trips, Random(1))
     for newcomer in range(2, 10_000):
-        peers.replace((0, 1, newcomer))
-        peers.asked(newcomer)
+        peers.follow(Roster(0, (0, 1, newcomer)))
+        trips.stamp(0.0, newcomer, 1)
         if newcomer % 2:
-            peers.measured(newcomer, 0.1)
+            trips.measured(newcomer, 0.1)
         peers.answered(newcomer, 0.5)
-        peers.measured(1, 0.2)
-    assert len(peers.rtt) + len(peers._odds) + len(peers._unanswered) < 300
-    assert peers.rtt[1] == pytest.approx(0.2)
+        trips.measured(1, 0.2)
+    assert len(trips) + len(peers._odds) < 300
+    assert trips.times[1] == pytest.approx(0.2)
+
+
+def packets(*ranges):
+    return {7: RangeSet(ranges)} if ranges else {}
+
+
+def test_only_so_much_is_asked_for_at_a_time_and_more_when_half_has_come():
+    asking = Asking(10)
+    asking.add(7, 0, 29)
+    assert asking.choose() == packets((0, 9))
+    asking.asked(asking.choose())
+    assert asking.choose() == {}
+    assert not asking.has_room()
+    asking.remove(7, 0, 3)
+    assert not asking.wants_more()
+    asking.remove(7, 4, 5)
+    assert asking.wants_more()
+    assert asking.choose() == packets((10, 15))
+
+
+def test_what_was_asked_for_a_tick_ago_is_asked_for_again_and_what_was_asked_for_since_is_not():
+    asking = Asking(100)
+    asking.add(7, 0, 4)
+    asking.asked(asking.choose())
+    asking.age()
+    asking.add(7, 8, 9)
+    asking.asked(asking.choose())
+    asking.tick()
+    assert asking.choose() == packets((0, 4))
+    assert asking.on_their_way == 2
+
+
+def test_without_a_limit_everything_is_asked_for_every_time():
+    asking = Asking(0)
+    asking.add(7, 0, 4)
+    asking.asked(asking.choose())
+    assert asking.choose() == packets((0, 4))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "remove", "ask", "tick", "again"]), st.integers(0, 30), st.integers(0, 9))
+    )
+)
+def test_what_is_asked_for_is_wanted_and_within_the_limit(actions):
+    asking, wanted = Asking(8), set()
+    for action, first, length in actions:
+        last = first + length
+        if action == "add":
+            asking.add(7, first, last)
+            wanted |= set(range(first, last + 1))
+        elif action == "remove":
+            assert asking.remove(7, first, last) == bool(wanted & set(range(first, last + 1)))
+            wanted -= set(range(first, last + 1))
+        elif action == "tick":
+            asking.tick()
+            asking.age()
+        elif action == "again":
+            asking.asked_again(asking.still(packets((first, last))))
+        else:
+            chosen = asking.choose()
+            assert set(chosen.get(7, RangeSet())) <= wanted
+            asking.asked(chosen)
+            assert action == "ask"
+        assert set(asking.wanted.get(7, RangeSet())) == wanted
+        assert asking.wanted_count == len(wanted)
+        assert 0 <= asking.on_their_way <= len(wanted)

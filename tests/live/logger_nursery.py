@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import gossamer
-from gossamer.core.settings import SettingError
-from gossamer.live.logger import logger
+from gossamer.core.schema import SettingError
+from gossamer.live.logger_group import logger
 from gossamer.store import StoreError, open_store  # noqa: F401 - lmdb is loaded before the fork
 
 

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import gossamer
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.group import Group
-from gossamer.live.logger import logger
+from gossamer.live.logger_group import logger
 from gossamer.pubsub.subjects import SubjectError
 from gossamer.pubsub.where import FilterError
 from tests.live.members import GROUP, collect, joined, payloads, run, settings, until

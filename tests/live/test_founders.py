@@ -33,7 +33,7 @@ def connect(*groups: Group) -> None:
 async def met(*groups: Group) -> None:
     """All are members of one group, and know it."""
     await until(lambda: all(len(g.members()) == len(groups) and g._member.stack.is_member for g in groups))
-    await until(lambda: not any(g._member.stack.alone for g in groups))
+    await until(lambda: not any(g._member.stack.lone_founder for g in groups))
 
 
 @pytest.mark.parametrize("order", ["fifo", "none"])
@@ -46,7 +46,7 @@ def test_who_came_while_the_others_did_not_answer_hears_nothing_of_before(order)
                 first.publish("n", b"%d" % n)
             assert len(await collect(heard, 1_000)) == 1_000
             async with Group(GROUP, shared, cut_off) as second:
-                assert second._member.stack.alone
+                assert second._member.stack.lone_founder
                 subscription = second.subscribe(">")
                 second.publish("n", b"alone")
                 await asyncio.sleep(0.1)
@@ -69,7 +69,7 @@ def test_founders_that_meet_become_one_group(founders):
             for group in lone:
                 tasks.create_task(group.__aenter__())
         try:
-            assert all(group._member.stack.alone for group in lone)
+            assert all(group._member.stack.lone_founder for group in lone)
             connect(*lone)
             await met(*lone)
             subscriptions = [group.subscribe(">") for group in lone]
@@ -140,7 +140,7 @@ def test_one_that_can_be_heard_and_does_not_hear_keeps_nobody_out_for_long():
             Group(GROUP, shared, ImpairedTransport) as second,
             Group(GROUP, shared, ImpairedTransport) as third,
         ):
-            await until(lambda: not any(g._member.stack.alone for g in (second, third)))
+            await until(lambda: not any(g._member.stack.lone_founder for g in (second, third)))
             await until(lambda: all(g._member.stack.is_member for g in (second, third)))
             heard = third.subscribe(">")
             second.publish("n", b"1")

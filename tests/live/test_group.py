@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import gossamer
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.group import Group
 from gossamer.live.transport import Endpoint, TransportError, UdpTransport
 from tests.live.members import GROUP, collect, impaired, joined, run, settings, until

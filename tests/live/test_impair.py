@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.impair import ImpairedTransport, Impairments
 from gossamer.live.transport import Endpoint, UdpTransport
 

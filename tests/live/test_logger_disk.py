@@ -15,7 +15,7 @@ import pytest
 
 import gossamer
 from gossamer.cli import main
-from gossamer.live.logger import logger
+from gossamer.live.logger_group import logger
 from gossamer.live.probe import probe
 from gossamer.store import open_store
 from gossamer.store.layout import NUMBER, VERSION

@@ -13,7 +13,7 @@ import pytest
 import gossamer
 from gossamer.core.ranges import RangeSet
 from gossamer.live.group import Group
-from gossamer.store import Entry, open_store
+from gossamer.store import LogEntry, open_store
 from gossamer.wire import decode
 from gossamer.wire.events import unpack
 from tests.live.logger_nursery import Nursery
@@ -45,7 +45,7 @@ class Publisher:
         """Every packet below this is acknowledged as durable."""
         return self.group._member.stack.settled()
 
-    def check(self, entries: Iterator[Entry]) -> int:
+    def check(self, entries: Iterator[LogEntry]) -> int:
         """The packets of the store are what was published; how many there are."""
         found = RangeSet()
         for entry in entries:

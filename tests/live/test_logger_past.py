@@ -15,11 +15,11 @@ import pytest
 import gossamer
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.group import Group
-from gossamer.live.logger import logger
+from gossamer.live.logger_group import logger
 from gossamer.live.subscription import Subscription
-from gossamer.store import Entry, open_store
+from gossamer.store import LogEntry, open_store
 from gossamer.wire import Header, encode
 from gossamer.wire.events import Packer
 from tests.live.logger_nursery import Nursery
@@ -123,11 +123,11 @@ def test_the_past_of_many_senders_fits_into_as_many_answers_as_it_takes(tmp_path
     run(story())
 
 
-def one_packet(sender: int) -> Entry:
+def one_packet(sender: int) -> LogEntry:
     packer = Packer(1000)
     packer.add("many", b"%d" % sender)
     packet = Packet(sender, 0, packer.body(time_ns()))
-    return Entry(sender, 0, time_ns(), encode(Header(crc32(GROUP.encode()), sender), Data(packet)))
+    return LogEntry(sender, 0, time_ns(), encode(Header(crc32(GROUP.encode()), sender), Data(packet)))
 
 
 def test_without_a_logger_the_past_is_lost_and_it_is_said():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.core.messages import Data, Heartbeats, Members, Piece, Repair
+from gossamer.core.messages import Data, Heartbeats, Piece, Repair, ViewUpdate
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.live import pieces
@@ -53,11 +53,11 @@ def test_what_a_log_holds_is_told_in_parts_that_fit_a_datagram(senders):
 
 
 def test_messages_and_sources_do_not_mix():
-    one, two = cut(HERE, LONG, 100), cut(HERE, Members([], seen={1: 2}), 5)
+    one, two = cut(HERE, LONG, 100), cut(HERE, ViewUpdate([], seen={1: 2}), 5)
     other = cut(THERE, LONG, 100)
     assembler = Pieces()
     assert heard(assembler, one[:-1]) == heard(assembler, two[:-1]) == heard(assembler, other[:-1], THERE) == []
-    assert heard(assembler, [*one[-1:], *two[-1:]]) == [LONG, Members([], seen={1: 2})]
+    assert heard(assembler, [*one[-1:], *two[-1:]]) == [LONG, ViewUpdate([], seen={1: 2})]
     assert heard(assembler, other[-1:], THERE) == [LONG]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from gossamer.core.arrival import arrival
 from gossamer.core.effects import (
     Collect,
     Deliver,
@@ -19,8 +20,9 @@ from gossamer.core.effects import (
     Unicast,
 )
 from gossamer.core.ids import LOGGER
-from gossamer.core.inputs import Heard, Input, Published, Received, Started, Woke
-from gossamer.core.messages import Data, Holdings, Message, PerSender, Repair
+from gossamer.core.inputs import Input, Published, Started, Woke
+from gossamer.core.messages import Gossip, Holdings, Message, Repair
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.presets import preset
@@ -86,15 +88,8 @@ class Table:
         return chosen
 
     def hand(self, letter: Letter) -> None:
-        message = letter.message
-        if letter.to not in self.stacks:
-            return
-        if isinstance(message, Data):
-            self.step(letter.to, Received(letter.source, [message.packet], "first_pass"))
-        elif isinstance(message, Repair):
-            self.step(letter.to, Received(letter.source, [message.packet], message.phase))
-        else:
-            self.step(letter.to, Heard(letter.source, message))
+        if letter.to in self.stacks:
+            self.step(letter.to, arrival(letter.source, letter.message))
 
     def settle(self, rounds: int = 50) -> None:
         """Pass everything on until nobody has anything to say."""
@@ -116,6 +111,13 @@ class Table:
                 self.settle()
         self.now = end
 
+    def gossip(self, source: int, to: int) -> Gossip:
+        """What `source` would tell `to` in a round that ends now."""
+        gossip = Gossip()
+        for hook in self.stacks[source]._hooks.gossiping:
+            hook(self.now, to, gossip)
+        return gossip
+
     def take(self, *kinds: type) -> list[Letter]:
         """Take letters of these kinds off the table."""
         taken = [letter for letter in self.letters if isinstance(letter.message, kinds)]
@@ -126,9 +128,9 @@ class Table:
         """What `member` delivered of `sender`, in order."""
         return [p.seqno for p in self.delivered.get(member, []) if p.sender == sender]
 
-    def holdings(self, member: int) -> PerSender:
+    def holdings(self, member: int) -> PacketSets:
         """What the log of `member` holds."""
-        held: PerSender = {}
+        held: PacketSets = {}
         for sender, seqno in sorted(self.logs.get(member, {})):
             held.setdefault(sender, RangeSet()).add(seqno)
         return held

@@ -6,6 +6,7 @@ Where an optimization is about cost, its test runs the simulator with and withou
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from random import Random
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from gossamer.core.effects import MarkStable, Multicast, Refuse, ReportLost, Unicast
 from gossamer.core.ids import FIRST_PASS, PEER
 from gossamer.core.inputs import Heard, LeaveAsked, Published, Received, Started, ViewChanged, Woke
-from gossamer.core.messages import Data, Digest, Repair, Solicit
+from gossamer.core.messages import Data, Digest, Echo, Gossip, Repair, Solicit
 from gossamer.core.packets import Packet
+from gossamer.core.parts import Pace
 from gossamer.core.ranges import RangeSet
 from gossamer.dissemination.trees import children
-from gossamer.presets import preset, promises
+from gossamer.presets import preset
+from gossamer.rungs import promises
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 from gossamer.stack import Stack
@@ -54,7 +57,7 @@ def hear(table, message, source=2, me=1):
 
 
 def digest(*ranges, round=7, sender=0, idle=None):  # noqa: A002
-    return Digest(round, {sender: RangeSet(ranges)} if ranges else {}, idle or {})
+    return Gossip(digest=Digest(round, {sender: RangeSet(ranges)} if ranges else {}, idle or {}))
 
 
 def solicited(answers, sender=0):
@@ -65,7 +68,7 @@ def round_of(table, me=1):
     """The next round of `me`: the digest that it sends."""
     table.now = max(table.now, table.stacks[me].next_deadline())
     sent = [e.message for e in table.step(me, Woke()) if isinstance(e, Unicast)]
-    return next((m for m in sent if isinstance(m, Digest)), None)
+    return next((m.digest for m in sent if isinstance(m, Gossip)), None)
 
 
 def repaired(answers):
@@ -220,7 +223,7 @@ def test_every_round_goes_to_another_member_drawn_at_random():
     for _ in range(1000):
         receive(table, table.stacks[1].streams[0].next)
         round_of(table)
-        targets.update(letter.to for letter in table.take(Digest))
+        targets.update(letter.to for letter in table.take(Gossip))
     assert set(targets) == {0, 2, 3, 4, 5, 6, 7, 8, 9}
     assert max(targets.values()) < 2 * min(targets.values())
 
@@ -337,11 +340,11 @@ def test_the_most_recent_packets_are_recovered_first():
 def test_most_recent_first_holds_over_several_senders():
     """Recent is what is least far behind its own sender. Reference: 004 §4 opt. 4"""
     table = alone(members=range(4), round_bytes=3000)
-    answer = hear(table, Digest(1, {0: RangeSet([(0, 99)]), 3: RangeSet([(0, 5)])}))
+    answer = hear(table, Gossip(digest=Digest(1, {0: RangeSet([(0, 99)]), 3: RangeSet([(0, 5)])})))
     table_two = alone(members=range(4), round_bytes=3000)
     receive(table_two, *range(99), size=1500)
     receive(table_two, 100, size=1500)
-    newest = hear(table_two, Digest(1, {0: RangeSet([(99, 99)]), 3: RangeSet([(0, 0)])}))
+    newest = hear(table_two, Gossip(digest=Digest(1, {0: RangeSet([(99, 99)]), 3: RangeSet([(0, 0)])})))
     assert [m.wanted for m in answer] == [{0: RangeSet([(98, 99)])}]
     assert list(newest[0].wanted) == [3, 0]
 
@@ -376,7 +379,7 @@ def test_a_partial_view_is_all_that_a_member_gossips_to():
         for _ in range(400):
             receive(table, table.stacks[1].streams[0].next)
             round_of(table)
-            targets |= {letter.to for letter in table.take(Digest)}
+            targets |= {letter.to for letter in table.take(Gossip)}
         assert len(targets) == (size or 29)
 
 
@@ -387,11 +390,11 @@ def test_a_partial_view_follows_the_membership():
         table = alone(members=range(20), view_size=5, seed=seed)
         receive(table, 0)
         round_of(table)
-        view = table.stacks[1]._rungs[1]._view
-        before = view.members()
+        peers = table.stacks[1].peers
+        before = peers.pool()
         gone = before[0]
         table.step(1, ViewChanged(tuple(m for m in range(21) if m != gone)))
-        after = view.members()
+        after = peers.pool()
         assert len(set(after)) == 5
         assert gone not in after
         assert len(set(before) & set(after)) >= 3
@@ -401,11 +404,11 @@ def test_a_partial_view_follows_the_membership():
 
 def test_gossip_within_partial_views_repairs_as_well_as_among_all():
     """64 members that know 10 each. Reference: 004 §4 opt. 6"""
-    latency = {}
-    for size in (0, 10):
-        result, _ = run(topology={"members": 64}, loss={"member": 0.05}, protocol={"view_size": size})
+    latency = Counter()
+    for size, seed in product((0, 10), range(1, 5)):
+        result, _ = run(seed, topology={"members": 64}, loss={"member": 0.05}, protocol={"view_size": size})
         assert result["deliveries"]["actual"] >= 0.999 * result["deliveries"]["expected"]
-        latency[size] = result["latency"]["mean"]
+        latency[size] += result["latency"]["mean"]
     assert latency[10] < 1.3 * latency[0]
 
 
@@ -460,26 +463,32 @@ def test_what_was_not_solicited_is_not_multicast_again():
 
 def test_regional_repairs_spare_the_far_links():
     """A region of a wide-area tree loses 20 packets; one member of it fetches each. Reference: 004 §4 opt. 7"""
-    far = {}
-    for region_rtt in (0.05, 0.0):
+    far = Counter()
+    for region_rtt, seed in product((0.05, 0.0), range(1, 7)):
         result, rows = run(
+            seed,
             topology={"kind": "tree", "members": 17, "branching": 4, "latency": 0.01},
             protocol={"region_rtt": region_rtt, "region_hops": 2, "multicast_after": 0, "gossip_period": 0.2},
             fault=[{"at": 2.0, "kind": "lose", "members": [1, 2, 3, 4], "packets": 20}],
         )
         assert result["packets"]["lost"] == 0
-        far[region_rtt] = sum(1 for row in rows.of("repair") if row[1] not in (1, 2, 3, 4))
-    assert far[0.05] < 0.6 * far[0.0]
+        far[region_rtt] += sum(1 for row in rows.of("repair") if row[1] not in (1, 2, 3, 4))
+    assert far[0.05] < 0.8 * far[0.0]
 
 
 def test_round_trip_times_are_measured_where_they_matter():
-    """Near members are gossiped to more, and for that the answers to digests are timed. Reference: 004 §4 opt. 6"""
+    """Near members are gossiped to more, and for that gossip is echoed. Reference: 004 §4 opt. 6"""
     table = alone(selection="quadratic")
     receive(table, 0)
-    now = round_of(table).round
+    round_of(table)
+    (letter,) = table.take(Gossip)
     table.now += 0.03
-    hear(table, Solicit(now, {0: RangeSet([(0, 0)])}))
-    assert table.stacks[1].peers.rtt == {2: pytest.approx(0.03)}
+    hear(table, Echo(letter.message.stamp), source=letter.to)
+    assert table.stacks[1].round_trips.times == {letter.to: pytest.approx(0.03, abs=1e-5)}
+    table = alone(selection="uniform")
+    receive(table, 0)
+    round_of(table)
+    assert [letter.message.stamp for letter in table.take(Gossip)] == [0]
 
 
 # The first pass without IP multicast (§4)
@@ -617,7 +626,7 @@ def test_without_limits_nothing_stands_between_the_application_and_the_first_pas
     """The paper's own experiments leave the rate to the application. Reference: 004 §5"""
     stack = Stack(0, (0, 1), preset("pbcast"), Random(1))
     stack.step(0.0, Started({}))
-    assert [type(rung).__name__ for rung in stack._rungs] == ["MulticastPass", "DigestGossip"]
+    assert type(stack.pace) is Pace
     assert sum(isinstance(e, Multicast) for _ in range(50) for e in stack.step(0.0, Published(b"x"))) == 50
 
 

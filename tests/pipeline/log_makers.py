@@ -5,7 +5,7 @@ from typing import Any
 
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
-from gossamer.store.contract import Entry
+from gossamer.store.contract import LogEntry
 from gossamer.wire import Header, encode
 from gossamer.wire.events import Packer
 from gossamer.wire.fragments import fragments
@@ -19,10 +19,10 @@ LONG_AGO = 1_700_000_000 * SECOND
 Published = tuple[str, bytes, dict[str, Any]]
 
 
-def entry(sender: int, seqno: int, body: bytes, *, stored_ns: int = LONG_AGO, sealer: Any = None) -> Entry:
+def entry(sender: int, seqno: int, body: bytes, *, stored_ns: int = LONG_AGO, sealer: Any = None) -> LogEntry:
     """A logged packet."""
     datagram = encode(Header(GROUP, sender), Data(Packet(sender, seqno, body)))
-    return Entry(sender, seqno, stored_ns, sealer.seal(datagram) if sealer is not None else datagram)
+    return LogEntry(sender, seqno, stored_ns, sealer.seal(datagram) if sealer is not None else datagram)
 
 
 def packet_of(events: Iterable[Published], seqno: int = 0, limit_bytes: int = 60_000) -> bytes:
@@ -33,7 +33,7 @@ def packet_of(events: Iterable[Published], seqno: int = 0, limit_bytes: int = 60
     return packer.body(PUBLISHED + seqno * 1_000_000)
 
 
-def simple(sender: int, numbers: Iterable[int], events: int = 3, **how: Any) -> list[Entry]:
+def simple(sender: int, numbers: Iterable[int], events: int = 3, **how: Any) -> list[LogEntry]:
     """Packets of a few events each, subject by turns, payload `sender.seqno.index`."""
     return [
         entry(
@@ -46,7 +46,7 @@ def simple(sender: int, numbers: Iterable[int], events: int = 3, **how: Any) -> 
     ]
 
 
-def in_fragments(sender: int, first: int, payload: bytes, subject: str = "big", **how: Any) -> list[Entry]:
+def in_fragments(sender: int, first: int, payload: bytes, subject: str = "big", **how: Any) -> list[LogEntry]:
     """One large event in packets from the number `first` on."""
     bodies = fragments(subject, payload, {"n": 1}, 1400, first, time_ns=PUBLISHED + first * 1_000_000)
     return [entry(sender, first + i, body, **how) for i, body in enumerate(bodies)]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gossamer.pipeline.experiments import rows
+from gossamer.pipeline.experiments import result_rows
 from gossamer.pipeline.experiments.campaign import draw, scenario_toml, violations
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import load
@@ -81,5 +81,5 @@ def test_a_violation_names_its_seed_and_the_command_that_replays_it(tmp_path: Pa
 def violations_of(directory: Directory, table: list[dict[str, Any]], planned: Any) -> list[dict[str, Any]]:
     for part in directory.parts():
         part.unlink()
-    directory.add(pa.Table.from_batches([rows.batch(table)]))
+    directory.add(pa.Table.from_batches([result_rows.batch(table)]))
     return violations(directory, planned)

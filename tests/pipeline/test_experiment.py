@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.pipeline.experiments import claims, work
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import Collection, find, load

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import gossamer
 from gossamer.cli import main
 from gossamer.live.group import Group
-from gossamer.live.logger import logger
+from gossamer.live.logger_group import logger
 from gossamer.pipeline.audit import audit, summary
 from gossamer.pipeline.latency import latency
 from gossamer.pipeline.session import PipelineError

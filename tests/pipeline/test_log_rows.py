@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from gossamer.pipeline.log import Log, opener
+from gossamer.pipeline.log_rows import SCHEMA, Part, partition_of
 from gossamer.pipeline.options import ReadOptions
-from gossamer.pipeline.rows import SCHEMA, Part, partition_of
 from gossamer.pipeline.session import PipelineError
-from gossamer.store.contract import Entry
+from gossamer.store.contract import LogEntry
 from gossamer.store.memory import MemoryStore
 from gossamer.wire.keys import KeyRing
 from gossamer.wire.sealing import Sealer
@@ -20,7 +20,7 @@ from tests.pipeline.log_makers import entry, expected_values, in_fragments, pack
 SENDER = 0x7123_4567_89AB_CDEF
 
 
-def log_of(*entries: list[Entry], **options) -> Log:
+def log_of(*entries: list[LogEntry], **options) -> Log:
     store = MemoryStore()
     for some in entries:
         store.append(some)
@@ -121,7 +121,7 @@ def test_a_packet_that_goes_while_it_is_read_is_a_loss_or_is_skipped():
 
 
 def test_what_is_no_packet_is_a_loss_or_is_skipped():
-    broken = [Entry(SENDER, 1, 0, b"nonsense"), entry(SENDER, 2, b"\x01 no events")]
+    broken = [LogEntry(SENDER, 1, 0, b"nonsense"), entry(SENDER, 2, b"\x01 no events")]
     entries = [*simple(SENDER, [0]), *broken, *simple(SENDER, [3])]
 
     with pytest.raises(PipelineError, match=r"packet 1 of sender .* cannot be read: damaged"):

@@ -11,7 +11,7 @@ import pytest
 
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate, stack_maker
 from gossamer.sim.world import Disk

@@ -16,6 +16,7 @@ from gossamer.core.inputs import Heard, Published, Received, Started
 from gossamer.core.messages import Ack
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.logging.logger import Logger
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.sim.checked import traced
@@ -80,8 +81,9 @@ class DeliversBeforeItIsPublished(Stack):
 class IgnoresOrder(Stack):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._order = Unordered()
+        self.order = Unordered(self)
         self._holds_back = False
+        self._hooks.published[-1] = self.order.published
 
 
 class SkipsAGap(Fifo):
@@ -94,7 +96,8 @@ class SkipsAGap(Fifo):
 class SkipsGaps(Stack):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._order = SkipsAGap()
+        self.order = SkipsAGap(self)
+        self._hooks.published[-1] = self.order.published
 
 
 class ReportsLostAndDelivers(Stack):
@@ -109,9 +112,9 @@ class LoggerForgetsEarly(Stack):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        for rung in self._rungs:
-            if hasattr(rung, "_stable"):
-                rung._stable = lambda sender: self.stream(sender).prefix()
+        for keeper in self.keepers:
+            if isinstance(keeper, Logger):
+                keeper._stable = lambda sender: self.streams.of(sender).prefix()
 
 
 class AcknowledgesForAll(Stack):
@@ -120,7 +123,7 @@ class AcknowledgesForAll(Stack):
     def step(self, now, happened):
         if isinstance(happened, Heard) and isinstance(happened.message, Ack):
             effects = []
-            for member in self.peers.all():
+            for member in self.roster.members:
                 effects += super().step(now, Heard(member, happened.message))
             return effects
         return super().step(now, happened)

@@ -140,10 +140,10 @@ def test_a_consumer_has_a_name_of_some_length(store: LogStore, name: str) -> Non
 
 
 def test_numbers_are_checked_out_upwards(store: LogStore) -> None:
-    assert store.checked_out() == 0
-    store.check_out(1_000)
-    store.check_out(500)
-    assert store.checked_out() == 1_000
+    assert store.reserved() == 0
+    store.reserve(1_000)
+    store.reserve(500)
+    assert store.reserved() == 1_000
 
 
 def test_what_held_returns_is_the_callers_own(store: LogStore) -> None:

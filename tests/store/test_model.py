@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gossamer.core.ranges import RangeSet
-from gossamer.store import Entry, MemoryStore, open_store
+from gossamer.store import LogEntry, MemoryStore, open_store
 from tests.store.samples import entry
 
 SENDERS = st.integers(0, 2)
@@ -25,7 +25,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.directory = tempfile.mkdtemp()
         self.disk = open_store(self.directory, map_bytes=1 << 20)  # so small that it must grow
         self.memory = MemoryStore()
-        self.model: dict[tuple[int, int], Entry] = {}
+        self.model: dict[tuple[int, int], LogEntry] = {}
         self.gone: set[tuple[int, int]] = set()
         self.committed: dict[str, dict[int, int]] = {}
 

@@ -12,23 +12,23 @@ from gossamer.core.messages import (
     Data,
     Digest,
     Echo,
-    Entry,
     Gossip,
     Heartbeat,
     Heartbeats,
     Holdings,
     Join,
     Leave,
-    Members,
-    Never,
+    MemberEntry,
+    NeverSent,
     Piece,
     Probe,
     Profile,
     Recall,
     Repair,
-    Report,
     Request,
+    SeenReport,
     Solicit,
+    ViewUpdate,
 )
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
@@ -46,21 +46,29 @@ numbers = st.integers(0, 2**62)
 signatures = st.integers(0, 2**64 - 1)
 horizons = st.dictionaries(ids, st.integers(-1, 2**62), max_size=4)
 addresses = st.text(st.characters(codec="ascii"), max_size=64)
-entry = st.builds(Entry, ids, st.integers(0, 3), numbers, st.booleans(), addresses)
+entry = st.builds(MemberEntry, ids, st.integers(0, 3), numbers, st.booleans(), addresses)
 entries = st.lists(entry, max_size=4)
 messages = st.one_of(
     st.builds(Repair, packets, phases),
     st.builds(Ack, per_sender),
     st.builds(Request, per_sender),
-    st.builds(Gossip, per_sender, horizons, signatures, signatures, numbers),
+    st.builds(
+        Gossip,
+        st.none() | per_sender,
+        st.none() | st.builds(Digest, numbers, per_sender, horizons),
+        horizons,
+        st.integers(-1, 2**62),
+        signatures,
+        signatures,
+        numbers,
+    ),
     st.builds(Collected, per_sender),
-    st.builds(Never, per_sender, st.booleans()),
+    st.builds(NeverSent, per_sender, st.booleans()),
     st.builds(Echo, numbers),
     st.builds(Heartbeat, st.integers(-1, 2**62)),
     st.builds(Heartbeats, horizons, st.booleans()),
-    st.builds(Digest, numbers, per_sender, horizons),
     st.builds(Solicit, numbers, per_sender),
-    st.builds(Report, numbers),
+    st.builds(SeenReport, numbers),
     st.builds(Recall, numbers),
     st.builds(Holdings, per_sender),
     st.builds(Probe, numbers, st.booleans()),
@@ -68,7 +76,7 @@ messages = st.one_of(
     st.builds(Piece, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(Join, entry, st.booleans()),
     st.builds(Leave, numbers),
-    st.builds(Members, entries, st.booleans(), horizons, st.booleans()),
+    st.builds(ViewUpdate, entries, st.booleans(), horizons, st.booleans()),
 )
 headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
 
@@ -141,7 +149,7 @@ def test_flipped_bits_decode_or_raise_wire_error(header, message, data):
         (lambda d: d[:1] + b"\x09" + d[2:], "version 9"),
         (lambda d: d[:2] + b"\xee" + d[3:], "unknown message code 238"),
         (lambda d: d[:3] + b"\x01" + d[4:], "flags"),
-        (lambda d: d + b"\x00", "behind the end"),
+        (lambda d: d + b"\x00", "after the end"),
     ],
 )
 def test_errors_say_what_is_wrong(change, says):

@@ -40,7 +40,7 @@ Lateness: TypeAlias = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlanEntry:
     """One number of a plan. `value` is None where nothing would do."""
 
     name: str
@@ -57,7 +57,7 @@ class Plan:
     demand: Demand
     settings: Mapping[str, Any]
     """Settings of rpbcast, by name."""
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanEntry, ...]
     forecast: Forecast
 
     def __getitem__(self, name: str) -> float | None:
@@ -239,56 +239,58 @@ def lateness(survives: FloatArray, rtt_periods: float) -> Lateness:
     return late
 
 
-def _chosen(demand: Demand, period: float, fanout: int, kept: int, left: float) -> tuple[Entry, ...]:
+def _chosen(demand: Demand, period: float, fanout: int, kept: int, left: float) -> tuple[PlanEntry, ...]:
     n, loss = demand.members, demand.loss
     least = loss**n
     copies = n if least > demand.failure else buffering.copies_needed(n, demand.failure, loss)
     short = f"; even all {n} leave {least:.2g} to the sender and the logger" if least > demand.failure else ""
     return (
-        Entry(
+        PlanEntry(
             "gossip_period",
             period,
             "s",
             f"max({PERIOD_RTTS} rtt, min({PERIOD_FOR_OVERHEAD_MAX_S:g} s, gossip/({OVERHEAD_SHARE:.0%} rate size)))",
             "000 §4.1, Table 7.1",
         ),
-        Entry("fanout", fanout, "members/round", f"fewest with gc_rounds <= {ROUNDS_WANTED}", "000 §4.1; 004 §6"),
-        Entry(
+        PlanEntry("fanout", fanout, "members/round", f"fewest with gc_rounds <= {ROUNDS_WANTED}", "000 §4.1; 004 §6"),
+        PlanEntry(
             "gc_rounds", kept, "rounds", "fewest g: sum_k P(found in period k) L(g+1-k) <= failure", "000 §4.2.1, §4.3"
         ),
-        Entry("left_to_logger", left, "/packet", "that sum: L(a) lack it after a pulls, exact chain", "000 §4.2.1"),
-        Entry("copies", copies, "bufferers", f"fewest C: a^n - (a-p)^n <= failure, a = 1 - C(1-p)/n{short}", "003 §3"),
+        PlanEntry("left_to_logger", left, "/packet", "that sum: L(a) lack it after a pulls, exact chain", "000 §4.2.1"),
+        PlanEntry(
+            "copies", copies, "bufferers", f"fewest C: a^n - (a-p)^n <= failure, a = 1 - C(1-p)/n{short}", "003 §3"
+        ),
     )
 
 
-def _memory(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
+def _memory(sizes: Sizes, expected: Forecast) -> tuple[PlanEntry, ...]:
     mean = expected.buffer_packets
     room = math.ceil(mean + 4.0 * math.sqrt(mean))
     return (
-        Entry("buffer_packets", mean, "packets", "mean: rate (gc_rounds + 1/2) gossip_period", "000 §4.1; 003 §4"),
-        Entry("buffer_room", room, "packets", "mean + 4 sqrt(mean), for random arrivals", "003 §4"),
-        Entry("buffer_bytes", room * sizes.data, "bytes", "buffer_room (size + header)", "003 §4"),
+        PlanEntry("buffer_packets", mean, "packets", "mean: rate (gc_rounds + 1/2) gossip_period", "000 §4.1; 003 §4"),
+        PlanEntry("buffer_room", room, "packets", "mean + 4 sqrt(mean), for random arrivals", "003 §4"),
+        PlanEntry("buffer_bytes", room * sizes.data, "bytes", "buffer_room (size + header)", "003 §4"),
     )
 
 
-def _traffic(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
+def _traffic(sizes: Sizes, expected: Forecast) -> tuple[PlanEntry, ...]:
     return (
-        Entry("first_pass", expected.first_pass, "deliveries", "1/n + (1 - 1/n)(1 - loss)", "000 §3.1"),
-        Entry(
+        PlanEntry("first_pass", expected.first_pass, "deliveries", "1/n + (1 - 1/n)(1 - loss)", "000 §3.1"),
+        PlanEntry(
             "repair_rate",
             expected.repair_rate,
             "repairs/s per member",
             "rate ((n-1) loss sum_j P(attempt j) (1-loss) h_j + resends to the logger) / n",
             "000 §4.1, §3.1",
         ),
-        Entry(
+        PlanEntry(
             "repair_bandwidth",
             expected.repair_rate * sizes.repair,
             "bytes/s per member",
             "repair_rate (size + headers)",
             "000 §7.3",
         ),
-        Entry(
+        PlanEntry(
             "overhead_bandwidth",
             expected.overhead,
             "bytes/s per member",
@@ -298,33 +300,33 @@ def _traffic(sizes: Sizes, expected: Forecast) -> tuple[Entry, ...]:
     )
 
 
-def _latency(expected: Forecast) -> tuple[Entry, ...]:
+def _latency(expected: Forecast) -> tuple[PlanEntry, ...]:
     formula = "quantile of rtt/2 or, repaired by attempt j, 3/2 rtt + found + (u+j-1) gossip_period"
     return tuple(
-        Entry(f"latency_{name}", expected.latency.quantile(q), "s", formula, "000 §4.1, §7.2; 004 App. A")
+        PlanEntry(f"latency_{name}", expected.latency.quantile(q), "s", formula, "000 §4.1, §7.2; 004 App. A")
         for name, q in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
     )
 
 
-def _logger(expected: Forecast) -> tuple[Entry, ...]:
+def _logger(expected: Forecast) -> tuple[PlanEntry, ...]:
     return (
-        Entry("logger_share", expected.logger_share, "repairs", "P(asked peers have collected it)", "000 §4.3"),
-        Entry(
+        PlanEntry("logger_share", expected.logger_share, "repairs", "P(asked peers have collected it)", "000 §4.3"),
+        PlanEntry(
             "logger_repairs",
             expected.logger_repairs,
             "repairs/s",
             "from the log: rate (n-1) loss logger_share / (1-loss)",
             "000 §4.3",
         ),
-        Entry(
+        PlanEntry(
             "logger_peer_repairs",
             expected.logger_peer_repairs,
             "repairs/s",
             "as a peer: 1/(n-1) of the requests, and every 16th gossip",
             "000 §4.1, §5.2",
         ),
-        Entry("logger_acks", expected.logger_acks, "acks/s", "rate (1 + resends (1-loss))", "000 §3.2"),
-        Entry(
+        PlanEntry("logger_acks", expected.logger_acks, "acks/s", "rate (1 + resends (1-loss))", "000 §3.2"),
+        PlanEntry(
             "logger_gossips",
             expected.logger_gossips,
             "gossips/s",
@@ -351,15 +353,15 @@ def push_rounds(n: int, reached: int, failure: float, loss: float) -> int | None
     return None
 
 
-def _pbcast(demand: Demand) -> tuple[Entry, ...]:
+def _pbcast(demand: Demand) -> tuple[PlanEntry, ...]:
     """What gossip of digests would need without a logger behind it."""
     n, loss = demand.members, demand.loss
     reached = max(1, int(n * (1.0 - loss)))
     rounds = push_rounds(n, reached, demand.failure, loss) if reached < n else 0
     fanout, formula = _pbcast_fanout(demand, rounds)
     return (
-        Entry("pbcast_rounds", rounds, "rounds", "push recurrence from n (1-loss) members", "000 §4.2.2; 004 §6"),
-        Entry("pbcast_fanout", fanout, "gossips", formula, "004 App. A, Figure 4"),
+        PlanEntry("pbcast_rounds", rounds, "rounds", "push recurrence from n (1-loss) members", "000 §4.2.2; 004 §6"),
+        PlanEntry("pbcast_fanout", fanout, "gossips", formula, "004 App. A, Figure 4"),
     )
 
 

@@ -5,18 +5,19 @@ costs an append, and everything else is paid once a round.
 """
 
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from gossamer.buffering.occupancy import Occupancy
-from gossamer.core.ladder import Arrivals
-from gossamer.core.messages import PerSender
-from gossamer.core.packets import Packet, Run
+from gossamer.core.declares import AGEING, COPIES_KEPT, Declares
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packets import Packet, Run, Span
+from gossamer.core.parts import Buffer
 from gossamer.core.ranges import RangeSet
+from gossamer.core.settings import ProtocolSettings
 
-_NOTHING: Final[PerSender] = {}
-
-Part = tuple[int, int, int]
-"""sender, first, last"""
+Arrivals = list[Any]
+"""Time and run of what came: see `Buffer.arrivals`."""
 
 
 class _Bucket:
@@ -28,7 +29,7 @@ class _Bucket:
         self.arrivals = arrivals
         times, runs = arrivals[::2], arrivals[1::2]
         self.parts = _parts(runs)
-        self.numbers: PerSender = {}
+        self.numbers: PacketSets = {}
         self.count = 0
         for sender, first, last in self.parts:
             self.numbers.setdefault(sender, RangeSet()).add(first, last)
@@ -37,7 +38,7 @@ class _Bucket:
             times = [len(run) * at for run, at in zip(runs, times, strict=True)]
         self.time_sum = sum(times, 0.0)
         self._index: dict[tuple[int, int], Packet] | None = None
-        self._last_turn: tuple[PerSender, list[Part], PerSender] | None = None
+        self._last_turn: tuple[PacketSets, list[Span], PacketSets] | None = None
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         if sender not in self.numbers or seqno not in self.numbers[sender]:
@@ -46,7 +47,7 @@ class _Bucket:
             self._index = {(p.sender, p.seqno): p for run in self.arrivals[1::2] for p in run}
         return self._index[sender, seqno]
 
-    def turn(self, held: PerSender, going: list[Part]) -> PerSender:
+    def turn(self, held: PacketSets, going: list[Span]) -> PacketSets:
         """What is held when this bucket has come and `going` have gone; one table for all who held the same."""
         last = self._last_turn
         if last is None or last[1] is not going or not _alike(last[0], held):
@@ -54,7 +55,7 @@ class _Bucket:
         return last[2]
 
 
-def _parts(runs: list[Run]) -> list[Part]:
+def _parts(runs: list[Run]) -> list[Span]:
     """The numbers of some runs; what follows on from each other, the usual case, is one part."""
     parts = []
     sender = first = last = -1
@@ -71,41 +72,52 @@ def _parts(runs: list[Run]) -> list[Part]:
 
 
 _EMPTY: Final = _Bucket([])
-_latest = _EMPTY
 
 
-def _bucket_of(arrivals: Arrivals) -> _Bucket:
-    """Members of one process that go in step would all make the same bucket: they share the latest one."""
-    global _latest
-    if _latest.arrivals != arrivals:
-        _latest = _Bucket(arrivals[:])
-    return _latest
+class _Latest:
+    """The latest bucket that any member of this process has made: members that go in step would all make the same."""
+
+    __slots__ = ("_bucket",)
+
+    def __init__(self) -> None:
+        self._bucket = _EMPTY
+
+    def bucket_of(self, arrivals: Arrivals) -> _Bucket:
+        if self._bucket.arrivals != arrivals:
+            self._bucket = _Bucket(arrivals[:])
+        return self._bucket
 
 
-def _alike(one: PerSender, other: PerSender) -> bool:
+def _alike(one: PacketSets, other: PacketSets) -> bool:
     return one is other or (one == other and list(one) == list(other))
 
 
-class ByAge:
-    """Keeps everything for `rounds` rounds."""
+class ByAge(Buffer):
+    """Keeps everything for `gc_rounds` rounds."""
 
-    __slots__ = ("_closed", "_held", "_occupancy", "_rounds", "arrivals")
+    __slots__ = ("_closed", "_held", "_latest", "_occupancy", "_rounds", "arrivals")
 
-    def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._rounds = ladder.settings.gc_rounds
         self._closed: deque[_Bucket] = deque()
-        self._held: PerSender = {}
+        self._held: PacketSets = {}
         self._occupancy = Occupancy()
+        self._latest: _Latest = ladder.siblings.setdefault(ByAge, _Latest())
         self.arrivals: Arrivals = []
-        """What came in this round. Nobody needs to call `add` who appends here."""
+        """What came in this round. Whoever appends here need not call `keep`."""
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Bounded by what comes in so many rounds."""
+        return Declares(promises=("bounded",), provides=(COPIES_KEPT, AGEING))
 
     def __len__(self) -> int:
         return self._occupancy.count + sum(map(len, self.arrivals[1::2]))
 
-    def add(self, now: float, run: Run) -> PerSender:
-        """Keep these packets; nothing has to go for them."""
+    def keep(self, now: float, run: Run, out: Effects) -> None:
+        """Store the run; nothing has to go for it."""
         self.arrivals += (now, run)
-        return _NOTHING
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is kept."""
@@ -124,7 +136,7 @@ class ByAge:
         entering = _Bucket(self.arrivals)
         return self._occupancy.so_far(now, entering.count, entering.time_sum)
 
-    def held(self) -> PerSender:
+    def held(self) -> PacketSets:
         """What is kept since the last round's end or before. Neither the table nor its sets change ever after."""
         return self._held
 
@@ -137,11 +149,11 @@ class ByAge:
                     kept.add(first, last)
         return kept
 
-    def round_over(self, now: float) -> PerSender:
-        """One round older: what is collected now."""
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """One round older: the oldest bucket goes."""
         closing = going = _EMPTY
         if self.arrivals:
-            closing = _bucket_of(self.arrivals)
+            closing = self._latest.bucket_of(self.arrivals)
             self.arrivals.clear()
             self._occupancy.entered(closing.count, closing.time_sum)
         self._closed.append(closing)
@@ -150,10 +162,12 @@ class ByAge:
             self._occupancy.left(now, going.count)
         if closing is not _EMPTY or going is not _EMPTY:
             self._held = closing.turn(self._held, going.parts)
-        return going.numbers
+            assert self._occupancy.count >= 0
+        if going.count:
+            self.ladder.collected(now, going.numbers, True, out)
 
 
-def _changed(held: PerSender, coming: list[Part], going: list[Part]) -> PerSender:
+def _changed(held: PacketSets, coming: list[Span], going: list[Span]) -> PacketSets:
     """What is held now. A new table with new sets where they differ: digests on their way still show the old ones."""
     changed = held.copy()
     for sender, first, last in coming:

@@ -3,34 +3,45 @@
 from collections import deque
 
 from gossamer.buffering.occupancy import Occupancy
-from gossamer.core.messages import PerSender
+from gossamer.core.declares import COPIES_KEPT, Declares
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
+from gossamer.core.parts import Buffer
 from gossamer.core.ranges import RangeSet
+from gossamer.core.settings import ProtocolSettings
 
 
-class BySize:
-    """Keeps the last `packets` packets, in the runs in which they came; fewer, if they have more than `limit_bytes`."""
+class BySize(Buffer):
+    """Keeps the last `buffer_packets` packets, in the runs in which they came; fewer, if `buffer_bytes` are reached."""
 
-    arrivals = None  # what comes may push something out, at once
+    __slots__ = ("_bytes", "_count", "_held", "_index", "_limit_bytes", "_occupancy", "_room", "_runs", "_shown")
 
-    def __init__(self, packets: int, limit_bytes: int = 0) -> None:
-        self._room = packets
-        self._limit_bytes = limit_bytes
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._room = ladder.settings.buffer_packets
+        self._limit_bytes = ladder.settings.buffer_bytes
         self._count = self._bytes = 0
         self._runs: deque[Run] = deque()
         self._index: dict[int, dict[int, Packet]] = {}
-        self._held: PerSender = {}
-        self._shown: PerSender | None = None
+        self._held: PacketSets = {}
+        self._shown: PacketSets | None = None
         self._occupancy = Occupancy()
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Bounded by its size."""
+        bound = settings.buffer_packets
+        return Declares(promises=("bounded",), provides=(COPIES_KEPT,), buffer_packets_max=bound)
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, now: float, run: Run) -> PerSender:
-        """Keep these packets; the oldest make room: those."""
+    def keep(self, now: float, run: Run, out: Effects) -> None:
+        """Store the run, evicting the oldest packets for it."""
         self._shown = None
         sender, first = run[0].sender, run[0].seqno
-        collected: PerSender = {}
+        collected: PacketSets = {}
         index = self._index.get(sender)
         if index is not None and self._has_any(index, sender, first, run):
             # of the past, asked for again, and some of it still here: a packet is kept once
@@ -38,7 +49,9 @@ class BySize:
                 self._add_new(now, sender, part, collected)
         else:
             self._add_new(now, sender, run[-self._room :] if len(run) > self._room else run, collected)
-        return collected
+        assert self._count <= self._room
+        if collected:
+            self.ladder.collected(now, collected, False, out)
 
     def _has_any(self, index: dict[int, Packet], sender: int, first: int, run: Run) -> bool:
         if len(run) == 1:
@@ -46,7 +59,7 @@ class BySize:
         held = self._held[sender]
         return first <= held.last and bool(held.within(first, run[-1].seqno))
 
-    def _add_new(self, now: float, sender: int, run: Run, collected: PerSender) -> None:
+    def _add_new(self, now: float, sender: int, run: Run, collected: PacketSets) -> None:
         count = len(run)
         while self._count + count > self._room:
             self._drop_oldest(now, self._count + count - self._room, collected)
@@ -74,7 +87,7 @@ class BySize:
         """The most packets that were kept, and the mean until `now`."""
         return self._occupancy.so_far(now)
 
-    def held(self) -> PerSender:
+    def held(self) -> PacketSets:
         """What is kept. A copy for good, made anew only after something came."""
         if self._shown is None:
             self._shown = {sender: numbers.copy() for sender, numbers in self._held.items()}
@@ -84,11 +97,7 @@ class BySize:
         """Which of `numbers` are kept now."""
         return numbers.intersection(self._held[sender]) if sender in self._held else RangeSet()
 
-    def round_over(self, now: float) -> PerSender:
-        """Age does not matter here."""
-        return {}
-
-    def _drop_oldest(self, now: float, excess: int, collected: PerSender) -> None:
+    def _drop_oldest(self, now: float, excess: int, collected: PacketSets) -> None:
         """Drop the oldest run, or as much of it as has to go."""
         run = self._runs.popleft()
         if len(run) > excess:

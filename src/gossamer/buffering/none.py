@@ -1,21 +1,24 @@
 """No buffer: nothing is kept for others."""
 
-from gossamer.core.messages import PerSender
+from gossamer.core.ladder import Effects
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
+from gossamer.core.parts import Buffer
 from gossamer.core.ranges import RangeSet
 
 
-class NoBuffer:
+class NoBuffer(Buffer):
     """Always empty."""
 
-    arrivals = None
+    __slots__ = ()
+
+    keeps = False
 
     def __len__(self) -> int:
         return 0
 
-    def add(self, now: float, run: Run) -> PerSender:
+    def keep(self, now: float, run: Run, out: Effects) -> None:
         """Nothing is kept."""
-        return {}
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """Nothing is there."""
@@ -25,14 +28,10 @@ class NoBuffer:
         """Nothing was ever kept."""
         return 0, 0.0
 
-    def held(self) -> PerSender:
+    def held(self) -> PacketSets:
         """Nothing."""
         return {}
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Nothing of them."""
         return RangeSet()
-
-    def round_over(self, now: float) -> PerSender:
-        """Nothing is collected."""
-        return {}

@@ -13,7 +13,7 @@ def main() -> None:
     import typer
 
     from gossamer.cli.app import app
-    from gossamer.core.settings import SettingError
+    from gossamer.core.schema import SettingError
     from gossamer.pipeline.session import PipelineError
     from gossamer.pubsub import FilterError, SubjectError
     from gossamer.store.contract import StoreError

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from gossamer.cli.options import AsJson, run
 from gossamer.cli.stats import ledger
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.probe import probe
 from gossamer.settings import Settings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from gossamer.cli.pipeline import show_audit
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 
 
 def archive_and_audit(console: Console, folder: Path) -> int:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 
 if TYPE_CHECKING:
     from gossamer.live.diagnosis import Finding

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 
 app = typer.Typer(
     help="Run experiments on Spark: grids of simulations, their figures and claims.",

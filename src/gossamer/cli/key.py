@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.settings import Settings
 from gossamer.settings.group import read_key
 from gossamer.wire.keys import KEY_BYTES, key_id, new_key, parse_key

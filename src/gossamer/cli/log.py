@@ -107,7 +107,7 @@ def export(
 def _batches(
     log: "Log", on_loss: Callable[[str], None], progress: Callable[[float], None]
 ) -> Iterator["pa.RecordBatch"]:
-    from gossamer.pipeline.rows import Part, Reading
+    from gossamer.pipeline.log_rows import Part, Reading
 
     done = 0
     for sender, numbers in log.store.held().items():
@@ -138,7 +138,7 @@ def _write(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
 def _write_parquet(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
     import pyarrow.parquet as pq
 
-    from gossamer.pipeline.rows import SCHEMA
+    from gossamer.pipeline.log_rows import SCHEMA
 
     count = 0
     with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_page_checksum=True) as writer:

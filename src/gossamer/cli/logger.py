@@ -20,7 +20,7 @@ from gossamer.cli.options import (
     transport_from,
 )
 from gossamer.cli.tracing import traced
-from gossamer.live.logger import logger as make_logger
+from gossamer.live.logger_group import logger as make_logger
 
 _LOOK_S = 0.5
 

@@ -13,7 +13,7 @@ import numpy as np
 from gossamer.analysis import bimodal, convergence
 from gossamer.analysis.planner import BIMODAL_MEMBERS_MAX, CRASH, Plan, lacking, lateness, left_after, push_rounds
 from gossamer.analysis.timeline import found_survival
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 
 PULL, PUSH, OURS, GREY = "#1f6fb4", "#d1682a", "#2f8f4e", "#777777"
 USUAL_FANOUT = 7

@@ -26,7 +26,7 @@ from gossamer.cli.options import (
     transport_from,
 )
 from gossamer.cli.tracing import traced
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.group import Full, Group
 from gossamer.pubsub import check_subject
 from gossamer.wire.attributes import pack

@@ -23,7 +23,7 @@ from gossamer.cli.options import (
     transport_from,
 )
 from gossamer.cli.tracing import traced
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
 from gossamer.live.subscription import Item, Start
 from gossamer.pubsub import check_pattern, compile_where

@@ -6,7 +6,8 @@ The order is part of the meaning: what must be durable is persisted before it is
 from dataclasses import dataclass
 
 from gossamer.core.ids import Phase
-from gossamer.core.messages import Message, PerSender
+from gossamer.core.messages import Message
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Run
 
 
@@ -109,11 +110,11 @@ class TellHoldings:
 class PastKnown:
     """Tell the application that the past it asked for comes now: what loggers hold; None if none of them answers."""
 
-    held: PerSender | None
+    held: PacketSets | None
 
 
 @dataclass(slots=True)
-class CheckOut:
+class ReserveNumbers:
     """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before anything behind it."""
 
     below: int
@@ -142,6 +143,11 @@ class BecomeStranger:
     """The leave is complete: nobody keeps anything for this member any more."""
 
 
+@dataclass(slots=True)
+class NameTaken:
+    """Another process is a member under this one's name: this one cannot be."""
+
+
 Effect = (
     Multicast
     | Unicast
@@ -155,8 +161,9 @@ Effect = (
     | Collect
     | TellHoldings
     | PastKnown
-    | CheckOut
+    | ReserveNumbers
     | Note
     | BecomeMember
     | BecomeStranger
+    | NameTaken
 )

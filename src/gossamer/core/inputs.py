@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 from gossamer.core.effects import Deliver, Effect
 from gossamer.core.ids import Phase
-from gossamer.core.messages import Horizon, Message, PerSender
+from gossamer.core.messages import Message
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Run
 
 
-class Stretch(NamedTuple):
+class LogSpan(NamedTuple):
     """Packets of `sender` that came to a log about together, up to `last`."""
 
     at: float
@@ -23,16 +24,16 @@ class Started:
     """The member begins, or begins again after a crash that lost its memory.
 
     `horizon` gives, for senders that were there before it, the last number that it is not owed. The rest is
-    what durable storage kept: whether it `recovers`, the numbers that are `checked_out`, the packets `logged` and those
+    what durable storage kept: whether it `recovers`, the numbers that are `reserved`, the packets `logged` and those
     `collected` from the log, and, as far as it is known, when and how much was `stored`.
     """
 
     horizon: Horizon
     recovers: bool = False
-    checked_out: int = 0
-    logged: PerSender = field(default_factory=dict)
-    collected: PerSender = field(default_factory=dict)
-    stored: list[Stretch] = field(default_factory=list)
+    reserved: int = 0
+    logged: PacketSets = field(default_factory=dict)
+    collected: PacketSets = field(default_factory=dict)
+    stored: list[LogSpan] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -65,6 +66,13 @@ class Paused:
 @dataclass(slots=True)
 class Resumed:
     """The member reads again."""
+
+
+@dataclass(slots=True)
+class NamesakeHeard:
+    """Another process speaks under this member's number: `message` is what it says."""
+
+    message: Message
 
 
 class Published:
@@ -149,6 +157,7 @@ Input = (
     | Published
     | Received
     | Heard
+    | NamesakeHeard
     | RewindAsked
     | Committed
     | DamageFound

@@ -8,70 +8,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gossamer.core.ids import Phase
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
-from gossamer.core.ranges import RangeSet
-
-PerSender = dict[int, RangeSet]
-"""For each sender a set of its sequence numbers."""
-
-
-def put(table: PerSender, sender: int, numbers: RangeSet) -> None:
-    """Enter `numbers`, unless there are none."""
-    if numbers:
-        table[sender] = numbers
-
-
-def count(table: PerSender) -> int:
-    """How many packets are in it."""
-    return sum(len(numbers) for numbers in table.values())
-
-
-def take(table: PerSender, packets: int, ranges: int = 300) -> PerSender:
-    """The first of it, but no more than `packets` (0 for no limit) and `ranges` of each sender: a bounded request."""
-    taken: PerSender = {}
-    left = packets or 1 << 62
-    for sender, numbers in table.items():
-        if left <= 0:
-            break
-        some = RangeSet()
-        for first, last in numbers.ranges()[:ranges]:
-            last = min(last, first + left - 1)
-            some.add(first, last)
-            left -= last - first + 1
-            if left <= 0:
-                break
-        put(taken, sender, some)
-    return taken
-
-
-def in_parts(table: PerSender, ranges_max: int) -> list[PerSender]:
-    """The same in several tables, at least one, none with more ranges than this."""
-    parts: list[PerSender] = [{}]
-    room = ranges_max
-    for sender, numbers in table.items():
-        ranges = numbers.ranges()
-        while ranges:
-            if not room:
-                parts.append({})
-                room = ranges_max
-            parts[-1][sender] = RangeSet(ranges[:room])
-            ranges, room = ranges[room:], room - min(room, len(ranges))
-    return parts
-
-
-def remove(table: PerSender, sender: int, first: int, last: int) -> int:
-    """Take `first..last` of `sender` out; how many there were."""
-    numbers = table.get(sender)
-    if numbers is None:
-        return 0
-    there = numbers.discard(first, last)
-    if not numbers.firsts:
-        del table[sender]
-    return there
-
-
-Horizon = dict[int, int]
-"""For each sender one sequence number: a vector time (000 §5.3)."""
 
 
 @dataclass(slots=True)
@@ -96,7 +34,7 @@ class Ack:
     """The source of this message has these packets (a logger: durably)."""
 
     kind: ClassVar[str] = "ack"
-    have: PerSender
+    have: PacketSets
 
 
 @dataclass(slots=True)
@@ -104,24 +42,50 @@ class Request:
     """Please send these packets. From a member to a logger, or to a peer as soon as a gap is seen."""
 
     kind: ClassVar[str] = "request"
-    wanted: PerSender
+    wanted: PacketSets
+
+
+@dataclass(slots=True)
+class Digest:
+    """The part of a gossip that says what its source has buffered, in its round `round` (004 §4).
+
+    `idle` gives the last numbers of senders of whom it has nothing buffered any more. Never changed once it is made:
+    members of one process that would say the same share it, and its size on the wire (`wire` enters it).
+    """
+
+    round: int
+    buffered: PacketSets
+    idle: Horizon = field(default_factory=dict)
+    size_bytes: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
 class Gossip:
-    """A negative gossip (000 §4.1): what the source lacks, and how its view of the group hashes.
+    """What a member tells another in a round. Every rung adds its part; a part at its default is not said at all.
 
-    `seen` is how far the source has seen each sender; to a logger it is complete, and with `missing` gives
-    the derived acknowledgement (000 §5.2). A signature of 0 means that none is sent this time. `stamp` is the
-    source's clock in microseconds, to be echoed by an answer; 0 asks for none.
+    `missing` is what the source lacks and asks for (000 §4.1; empty: nothing is lacking), `digest` what it has to
+    offer. `seen` is how far it has all packets of a sender: of every sender if the target is a logger, which derives
+    acknowledgements from it (000 §5.2), else of the target. `logged` is how far a logger has logged the target's own
+    packets. `heartbeats` and `view` are hashes of what is known of idle senders and of the group; `stamp` is the
+    source's clock in microseconds, to be echoed.
     """
 
     kind: ClassVar[str] = "gossip"
-    missing: PerSender
+    missing: PacketSets | None = None
+    digest: Digest | None = None
     seen: Horizon = field(default_factory=dict)
+    logged: int = -1
     heartbeats: int = 0
     view: int = 0
     stamp: int = 0
+
+    def says_something(self) -> bool:
+        """Whether any rung had anything to say."""
+        return (
+            self.digest is not None
+            or self.missing is not None
+            or bool(self.view or self.heartbeats or self.seen or self.stamp or self.logged >= 0)
+        )
 
 
 @dataclass(slots=True)
@@ -129,15 +93,15 @@ class Collected:
     """The garbage-collected note (000 §4.3): the source had these packets and has collected them."""
 
     kind: ClassVar[str] = "gossip"
-    gone: PerSender
+    gone: PacketSets
 
 
 @dataclass(slots=True)
-class Never:
+class NeverSent:
     """Nobody need wait for these numbers: they were never sent (000 §6.2) or, if `lost`, are gone for good."""
 
     kind: ClassVar[str] = "gossip"
-    numbers: PerSender
+    numbers: PacketSets
     lost: bool = False
 
 
@@ -167,29 +131,16 @@ class Heartbeats:
 
 
 @dataclass(slots=True)
-class Digest:
-    """A positive gossip (004 §4): what the source has buffered, in its round `round`.
-
-    `idle` gives the last numbers of senders of whom it has nothing buffered any more.
-    """
-
-    kind: ClassVar[str] = "gossip"
-    round: int
-    buffered: PerSender
-    idle: Horizon = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class Solicit:
     """Please send these of the packets in the digest of your round `round` (004 §4)."""
 
     kind: ClassVar[str] = "request"
     round: int
-    wanted: PerSender
+    wanted: PacketSets
 
 
 @dataclass(slots=True)
-class Report:
+class SeenReport:
     """The source has seen your packets up to, not including, `seen`: credit for a sender's window."""
 
     kind: ClassVar[str] = "ack"
@@ -209,7 +160,7 @@ class Holdings:
     """A logger's answer to a `Recall` of `since_ns`: these can be asked for. A long answer comes in several parts."""
 
     kind: ClassVar[str] = "gossip"
-    numbers: PerSender
+    numbers: PacketSets
     since_ns: int = 0
     part: int = 0
     parts: int = 1
@@ -248,7 +199,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Entry:
+class MemberEntry:
     """One member as a view holds it: of two entries the fresher one counts (000 §5.3)."""
 
     member: int
@@ -264,7 +215,7 @@ class Join:
     """The source wants to be a member; `resume` asks a logger where it stopped before a crash (000 §6.2)."""
 
     kind: ClassVar[str] = "gossip"
-    entry: Entry
+    entry: MemberEntry
     resume: bool = False
 
 
@@ -277,14 +228,14 @@ class Leave:
 
 
 @dataclass(slots=True)
-class Members:
+class ViewUpdate:
     """What the source knows of the members; `answer` asks for what is fresher elsewhere.
 
     To a member that joins it is a sponsorship, and `seen` the sponsor's time TS (000 §5.3).
     """
 
     kind: ClassVar[str] = "gossip"
-    entries: list[Entry]
+    entries: list[MemberEntry]
     answer: bool = False
     seen: Horizon = field(default_factory=dict)
     sponsors: bool = False
@@ -297,13 +248,12 @@ Message = (
     | Request
     | Gossip
     | Collected
-    | Never
+    | NeverSent
     | Echo
     | Heartbeat
     | Heartbeats
-    | Digest
     | Solicit
-    | Report
+    | SeenReport
     | Recall
     | Holdings
     | Probe
@@ -311,5 +261,5 @@ Message = (
     | Piece
     | Join
     | Leave
-    | Members
+    | ViewUpdate
 )

@@ -27,6 +27,9 @@ class Packet:
 
 Run = list[Packet]
 
+Span = tuple[int, int, int]
+"""A sender, its first and its last number that are meant."""
+
 
 def split_into_runs(packets: list[Packet]) -> list[Run]:
     """Cut a list of packets wherever the sender changes or the numbers do not follow on."""

@@ -1,133 +1,213 @@
-"""Settings: a name, a unit, a default, a range that is checked, and the sentence that says when to change it.
+"""The settings of a stack: which rung does what, and every number that a rung needs.
 
-A group of settings is a frozen dataclass whose fields are made with `setting`. `build` makes one from a
-plain table (TOML, JSON, the environment) and refuses what it does not know, naming the key and what is allowed.
+All presets share this one table, so that a rung can be swapped without learning new words.
 """
 
-import dataclasses
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from math import isfinite
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
-T = TypeVar("T")
+from gossamer.core.schema import setting
 
 
-class SettingError(ValueError):
-    """A setting that cannot be: the message names the key, the value and what is allowed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolSettings:
+    """One protocol: a choice for each rung of the ladder, and its numbers."""
 
+    name: str = setting("unreliable", "The preset from which the other settings start.")
 
-def setting(
-    default: Any,
-    help_text: str,
-    *,
-    unit: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    choices: Sequence[str] = (),
-) -> Any:
-    """Declare one setting: `low`/`high` are inclusive bounds, `above`/`below` exclusive ones."""
-    bounds = {"low": low, "high": high, "above": above, "below": below}
-    metadata = {"help": help_text, "unit": unit, "choices": tuple(choices), **bounds}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def build(cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
-    """An instance of the settings class `cls` from `table`; SettingError for anything unknown or impossible."""
-    # a field may end in "_" where the key itself (`for`) is a word of the language
-    fields = {f.name.rstrip("_"): f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(cls)
-    values = {}
-    for key, value in table.items():
-        name = f"{path}.{key}" if path else key
-        if key not in fields:
-            raise SettingError(unknown_key(name, key, fields))
-        field = fields[key]
-        values[field.name] = as_type(name, value, hints[field.name])
-        check_value(name, values[field.name], field.metadata)
-    return cls(**values)
-
-
-def check_value(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
-    """Raise SettingError unless every number in `value` is within the declared bounds."""
-    if isinstance(value, tuple | list):
-        for part in value:
-            check_value(name, part, bounds)
-    elif isinstance(value, str):
-        if bounds.get("choices") and value not in bounds["choices"]:
-            raise SettingError(f"{name} = {value!r}: must be one of {', '.join(bounds['choices'])}")
-    elif isinstance(value, int | float) and not isinstance(value, bool) and not _within(value, bounds):
-        raise SettingError(f"{name} = {value!r}: must be {allowed(bounds)}")
-
-
-def _within(value: float, bounds: Mapping[str, Any]) -> bool:
-    low, high, above, below = (bounds.get(key) for key in ("low", "high", "above", "below"))
-    return (
-        isfinite(value)
-        and (low is None or value >= low)
-        and (high is None or value <= high)
-        and (above is None or value > above)
-        and (below is None or value < below)
+    # The rungs.
+    dissemination: str = setting(
+        "multicast",
+        "First pass: IP multicast, random trees, or copies.",
+        choices=("multicast", "trees", "copies"),
+    )
+    repair: tuple[str, ...] = setting(
+        (),
+        "How gaps are filled: a chain, each repair passing on what it cannot fill. A single word is a chain of one,"
+        " with `logger` after it if there are loggers; `none` is empty.",
+        choices=("acknowledged", "negative", "digest", "logger"),
+    )
+    buffering: str = setting("none", "What a member keeps for others.", choices=("none", "age", "size"))
+    heartbeat: str = setting(
+        "none",
+        "How a last packet is missed: never, at each idle tick, ever more rarely, or by hashed gossip.",
+        choices=("none", "variable", "hashed"),
+    )
+    membership: str = setting("static", "Who says who is a member.", choices=("static", "sponsored"))
+    ordering: str = setting("none", "In which order packets reach the application.", choices=("none", "fifo"))
+    stability: str = setting(
+        "none",
+        "When the application is told that every member has a packet: never, when gossip has offered it for `gc_rounds`"
+        " rounds, or when every member has said so (its own packets only).",
+        choices=("none", "aged", "acknowledged"),
     )
 
+    # Gossip.
+    gossip_period: float = setting(0.25, "Length of a round (000 Table 7.1).", unit="s", above=0, high=3600)
+    gossip_period_max: float = setting(
+        0.0,
+        "Rounds stretch up to this while nothing is missing (000 §8); 0 keeps them fixed.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
+    fanout: int = setting(1, "Members gossiped to in a round.", low=1, high=1000)
+    selection: str = setting(
+        "linear", "How a target is drawn, by round-trip time.", choices=("uniform", "linear", "quadratic")
+    )
+    view_size: int = setting(0, "Partial views: peers a member knows (004 opt. 6); 0 is all.", low=0, high=100_000)
+    unsynchronized: bool = setting(True, "Each member counts its own rounds, out of step (004 opt. 5).")
+    round_trips: bool = setting(False, "Measure round-trip times even where the selection does not need them.")
+    gc_rounds: int = setting(10, "Rounds for which a packet is kept for others (GCLIMIT).", unit="rounds", low=1)
+    buffer_packets: int = setting(1000, "Room of a buffer by size.", unit="packets", low=1)
+    buffer_bytes: int = setting(0, "Room of a buffer by size, in bytes; 0 is no limit but the packets.", low=0)
+    peer_rounds: int = setting(
+        40,
+        "Rounds after which a gap goes to the logger even without a note, as a fail-safe.",
+        unit="rounds",
+        low=1,
+    )
+    ask_again: float = setting(
+        0.0,
+        "A request to a peer that brings nothing in this time and two round trips is repeated, ever more rarely and"
+        " first to the packet's sender, until a round takes over; 0 leaves it to the rounds.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
+    multicast_after: int = setting(
+        0, "A repair asked for by this many is multicast (000 §8; 004 opt. 7 says 2); 0 never.", low=0
+    )
+    adaptive: bool = setting(False, "Ask the logger first while it is not congested (000 §8).")
+    idle_after: float = setting(
+        0.0,
+        "A sender that has sent nothing for this long says how far it has come (hashed heartbeats); 0 is a round.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
+    signature_rounds_max: int = setting(
+        8,
+        "Hash signatures are sent every round after a disagreement, and down to every n rounds in peace.",
+        low=1,
+    )
 
-def allowed(bounds: Mapping[str, Any]) -> str:
-    """The declared bounds, in words."""
-    words = {"low": "at least", "above": "above", "high": "at most", "below": "below"}
-    parts = [f"{word} {bounds[key]:g}" for key, word in words.items() if bounds.get(key) is not None]
-    return " and ".join(parts) or "a finite number"
+    # pbcast.
+    same_round: bool = setting(True, "Serve a solicitation only in its round (004 opt. 1).")
+    round_bytes: int = setting(
+        65_536, "Bytes a member retransmits per round (004 opt. 2); 0 is no limit.", unit="bytes", low=0
+    )
+    cyclic: bool = setting(True, "Do not ask again for what was asked for in the last round (004 opt. 3).")
+    recent_first: bool = setting(True, "Recover the newest packets first (004 opt. 4).")
+    region_rtt: float = setting(
+        0.0,
+        "A repair from farther than this is multicast again in the region (004 opt. 7); 0 never.",
+        unit="s",
+        low=0,
+    )
+    region_hops: int = setting(3, "How far a regional multicast goes.", unit="hops", low=1, high=255)
+    trees: int = setting(4, "Random spanning trees to choose from (004 §4).", low=1, high=255)
+    tree_degree: int = setting(2, "Children of a node in such a tree.", low=1, high=255)
 
+    # Loggers and senders.
+    loggers: int = setting(0, "Members that are loggers (the last ones).", low=0, high=1000)
+    retry_period: float = setting(
+        0.25,
+        "How long an unanswered send or request waits before it is repeated.",
+        unit="s",
+        above=0,
+        high=3600,
+    )
+    send_buffer: int = setting(
+        100_000,
+        "Packets kept until they are acknowledged; publishing more is refused.",
+        unit="packets",
+        low=1,
+    )
+    rate_limit: float = setting(
+        0.0,
+        "Packets a sender may send per second (004 §5); the rest waits; 0 is no limit.",
+        unit="1/s",
+        low=0,
+    )
+    admission: int = setting(
+        0,
+        "While this many packets are buffered, new ones wait (004 §5); 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
+    window: int = setting(
+        0,
+        "A sender is at most this far ahead of the receivers that keep up; 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
+    reach: int = setting(
+        0,
+        "A sender is at most this far ahead of the first gap of such a receiver: peers keep no more; 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
+    patience: float = setting(
+        0.1,
+        "A receiver that holds up a sender for longer than this is not waited for until it has caught up.",
+        unit="s",
+        above=0,
+    )
+    queue_packets: int = setting(
+        100_000,
+        "Packets that may wait to be sent for the first time; publishing more is refused.",
+        unit="packets",
+        low=1,
+    )
+    request_packets: int = setting(
+        0,
+        "Packets that a member has asked a peer or a logger for at a time; 0 is no limit.",
+        unit="packets",
+        low=0,
+    )
+    service_limit: int = setting(
+        1000, "Repairs a member may send per second (000 §7.1); 0 is no limit.", unit="repairs/s", low=0
+    )
+    service_queue: int = setting(10_000, "Repairs that may wait to be sent.", unit="packets", low=1)
+    log_timeout: float = setting(
+        172_800.0,
+        "The fail-safe: a logged packet older than this goes, acknowledged or not.",
+        unit="s",
+        above=0,
+    )
+    heartbeat_min: float = setting(0.25, "First pause of variable heartbeats.", unit="s", above=0)
+    heartbeat_max: float = setting(32.0, "Longest pause of variable heartbeats.", unit="s", above=0)
+    heartbeat_factor: float = setting(2.0, "Each pause is this much longer.", low=1, high=100)
+    sequence_block: int = setting(
+        1000, "Numbers a sender checks out at once, durably (000 §6.2).", unit="packets", low=1
+    )
 
-def unknown_key(name: str, key: str, fields: Mapping[str, Any]) -> str:
-    """What to say of a key that is none of `fields`: the nearest of them, or all."""
-    close = get_close_matches(key, fields, n=1)
-    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(fields))}"
-    return f"unknown key {name}{hint}"
+    retention_age: float = setting(
+        0.0,
+        "A logger keeps a packet for at least this long, even if all have it.",
+        unit="s",
+        low=0,
+    )
+    retention_bytes: int = setting(
+        0,
+        "A logger keeps at most this much of what all have, the newest; 0 sets no limit to the age.",
+        unit="bytes",
+        low=0,
+    )
 
-
-def as_type(name: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that the field wants: integers may stand for floats, lists for tuples."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return _one_of(name, value, arguments)
-    if origin is tuple:
-        return _tuple(name, value, arguments)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is Any or (isinstance(value, origin or hint) and not (isinstance(value, bool) and hint is not bool)):
-        return value
-    raise SettingError(f"{name} = {value!r}: must be {_type_name(hint)}")
-
-
-def _one_of(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
-    for argument in arguments:
-        try:
-            return as_type(name, value, argument)
-        except SettingError:
-            continue
-    raise SettingError(f"{name} = {value!r}: must be {' or '.join(_type_name(a) for a in arguments)}")
-
-
-def _tuple(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
-    if not isinstance(value, list | tuple):
-        raise SettingError(f"{name} = {value!r}: must be a list")
-    if arguments[-1] is Ellipsis:
-        return tuple(as_type(name, part, arguments[0]) for part in value)
-    if len(value) != len(arguments):
-        raise SettingError(f"{name} = {value!r}: must be a list of {len(arguments)}")
-    return tuple(as_type(name, part, hint) for part, hint in zip(value, arguments, strict=True))
-
-
-def _type_name(hint: Any) -> str:
-    names = {
-        float: "a number",
-        int: "a whole number",
-        str: "a text",
-        bool: "true or false",
-        types.NoneType: "left out",
-    }
-    return names.get(hint, "a list" if typing.get_origin(hint) in (tuple, list) else "a table")
+    # Membership and crashes.
+    suspect_after: float = setting(
+        0.0,
+        "A member that was not heard for twice this long is taken for disconnected; 0 never.",
+        unit="s",
+        low=0,
+    )
+    sponsors: int = setting(2, "Sponsors that a join or leave needs, unless a logger is one (k).", low=1, high=100)
+    found_after: int = setting(
+        0, "Unanswered announcements after which a process founds the group itself; 0 never.", low=0, high=1000
+    )
+    recovery: str = setting(
+        "at-most-once",
+        "After a crash: join anew, or resume at the logger.",
+        choices=("at-most-once", "at-least-once"),
+    )

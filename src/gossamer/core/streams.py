@@ -8,127 +8,149 @@ from gossamer.core.packets import Run
 from gossamer.core.ranges import Range, RangeSet
 
 
-class Lane:
-    """One sender as the members of one process see it: the `next` of each, side by side.
-
-    A simulation has thousands of members, and a packet that reaches them all would otherwise fetch a dozen objects of
-    each from all over the memory, only to add one to a number.
-    """
-
-    __slots__ = ("gapped", "nexts")
-
-    def __init__(self, members: int) -> None:
-        self.nexts = [-1] * members  # -1 of those who have never heard of the sender
-        self.gapped: set[int] = set()
-        """Members that miss something of the sender."""
-
-
 class Stream:
     """One sender as one member sees it. `next` is the first number not yet seen.
 
-    Below it, `missing` are awaited; `absent` are not and never came (given up, never sent); numbers below
-    `start` were sent before this member joined.
+    Below it, `missing` are awaited; `abandoned` are not and never came, because they were given up or, those in
+    `never_sent`, never existed. Numbers below `start` were sent before this member joined.
+
+    `next` lies at place `at` of the list `nexts`, because a simulation keeps the numbers of many members side by side.
     """
 
-    __slots__ = ("_gapped", "absent", "at", "missing", "nexts", "start")
+    __slots__ = ("abandoned", "at", "missing", "never_sent", "nexts", "start")
 
-    def __init__(self, start: int = 0, lane: Lane | None = None, at: int = 0) -> None:
+    def __init__(self, start: int = 0, nexts: list[int] | None = None, at: int = 0) -> None:
         self.start = start
         self.missing = RangeSet()
-        self.absent = RangeSet()
-        self.nexts = [start] if lane is None else lane.nexts
+        self.abandoned = RangeSet()
+        self.never_sent: RangeSet | None = None
+        self.nexts = [start] if nexts is None else nexts
         self.at = at
-        self._gapped = None if lane is None else lane.gapped
-        self.next = start
-        self.mark()
+        self.nexts[at] = start
 
     @property
     def next(self) -> int:
-        """The first number not yet seen. It is kept at place `at` of a list that members may share (see `Lane`)."""
+        """The first number not yet seen."""
         return self.nexts[self.at]
 
     @next.setter  # noqa: A003 - it is this property that is meant
     def next(self, value: int) -> None:
+        assert value >= self.nexts[self.at], "what was seen stays seen"
         self.nexts[self.at] = value
 
+    def follow(self, first: int, following: int) -> bool:
+        """Take in a run that follows on from what was seen, the usual case; False, and nothing done, if it does not."""
+        if self.nexts[self.at] != first:
+            return False
+        self.nexts[self.at] = following
+        return True
+
     def accept(self, run: Run) -> tuple[Run, Range | None]:
-        """Take in a run: the packets that are new, and the gap that the run revealed, if any."""
+        """Take in a run; returns the packets that are new, and the gap that the run revealed, if any."""
         first, last = run[0].seqno, run[-1].seqno
-        expected = self.next
-        if first == expected:
-            self.next = last + 1
+        if self.follow(first, last + 1):
             return run, None
+        expected = self.next
         if first > expected:
             self.next = last + 1
             self.missing.add(expected, first - 1)
-            self.mark()
+            self.changed()
             return run, (expected, first - 1)
         fresh = [p for p in run if p.seqno >= expected or p.seqno in self.missing]
         if fresh:
             self.missing.discard(first, last)
             self.next = max(expected, last + 1)
-            self.mark()
+            self.changed()
         return fresh, None
 
     def learn(self, last: int) -> Range | None:
-        """Packets up to `last` are known to exist: the gap that this reveals, if any."""
+        """Packets up to `last` are known to exist; returns the gap that this reveals, if any."""
         if last < self.next:
             return None
         gap = (self.next, last)
         self.missing.add(*gap)
         self.next = last + 1
-        self.mark()
+        self.changed()
         return gap
 
-    def give_up(self, first: int, last: int) -> None:
+    def give_up(self, first: int, last: int, *, never_sent: bool = False) -> None:
         """These are missing and not awaited any more."""
+        assert self.start <= first <= last < self.next, "only what is missing can be given up"
         self.missing.discard(first, last)
-        self.absent.add(first, last)
-        self.mark()
+        self.abandoned.add(first, last)
+        if never_sent:
+            self.note_never_sent(RangeSet.span(first, last))
+        self.changed()
 
-    def mark(self) -> None:
-        """Tell those who look at the lane whether anything is missing: due whenever `missing` has changed."""
-        if self._gapped is not None:
-            if self.missing:
-                self._gapped.add(self.at)
-            else:
-                self._gapped.discard(self.at)
+    def note_never_sent(self, numbers: RangeSet) -> None:
+        """No packet has these numbers, or ever will."""
+        if self.never_sent is None:
+            self.never_sent = RangeSet()
+        self.never_sent.update(numbers)
+
+    def changed(self) -> None:
+        """`missing` has changed: for whoever keeps an eye on that."""
+        assert not self.missing or self.missing.last < self.nexts[self.at], "missing packets were seen to exist"
 
     def rewind(self, first: int, held: RangeSet) -> tuple[RangeSet, RangeSet]:
-        """Await everything from `first` on anew that is `held` by a log; what is awaited, and what never comes.
+        """Await everything from `first` on that is `held` by a log; returns what is awaited, and what never comes.
 
-        What was seen here, or is behind the log's last, may not have reached the log yet: that is awaited, too.
+        What was seen here, or is above the log's last number, may not have reached the log yet: it is awaited, too.
         """
         wanted = RangeSet(held.within(first, held.last))
         came = RangeSet([(min(self.start, held.last + 1), self.next - 1)] if self.next > held.last + 1 else [])
         if self.start < self.next:
             came.add(self.start, self.next - 1)
-        came.subtract(self.absent)
+        came.subtract(self.abandoned)
         wanted.update(RangeSet(came.within(first, self.next)))
         self.next = max(self.next, held.last + 1)
         self.start = min(self.start, first)
         holes = RangeSet([(first, self.next - 1)]).difference(wanted)
         self.missing.update(wanted)
-        self.absent.subtract(wanted)
-        self.absent.update(holes)
-        self.mark()
+        self.abandoned.subtract(wanted)
+        self.abandoned.update(holes)
+        self.changed()
         return wanted, holes
 
     def has(self, seqno: int) -> bool:
         """Whether this packet was received."""
-        return self.start <= seqno < self.next and seqno not in self.missing and seqno not in self.absent
+        return self.start <= seqno < self.next and seqno not in self.missing and seqno not in self.abandoned
 
     def received(self, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` were received."""
         had = RangeSet(numbers.within(self.start, self.next - 1))
         had.subtract(self.missing)
-        had.subtract(self.absent)
+        had.subtract(self.abandoned)
         return had
 
     def prefix(self) -> int:
         """The number up to which nothing is awaited."""
         return (self.missing.first if self.missing else self.next) - 1
 
+    def check(self) -> None:
+        """Assert everything that must hold (Property 3.5), whatever it costs: for tests."""
+        assert not self.missing.intersection(self.abandoned), "a packet is awaited or given up, not both"
+        for numbers in (self.missing, self.abandoned):
+            assert not numbers or self.start <= numbers.first <= numbers.last < self.next
 
-Streams = dict[int, Stream]
-"""All senders of which a member has heard, by id."""
+
+class Streams(dict[int, Stream]):
+    """All senders of which a member has heard, by id."""
+
+    __slots__ = ()
+
+    def begin(self, sender: int, start: int) -> Stream:
+        """From here on `sender` is heard."""
+        stream = self[sender] = Stream(start)
+        return stream
+
+    def of(self, sender: int) -> Stream:
+        """What is known of `sender`; one that was never heard of starts at its first number."""
+        known = self.get(sender)
+        return self.begin(sender, 0) if known is None else known
+
+    def end(self, me: int) -> None:
+        """The member takes part no more: forget everybody but itself."""
+        own = self[me]
+        self.clear()
+        self[me] = own

@@ -17,19 +17,20 @@ from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.ladder import Effects, Ladder, Rung
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet, Run
+from gossamer.core.roster import Roster
 
-Members = tuple[int, ...]
+MemberIds = tuple[int, ...]
 
 
 @lru_cache(maxsize=64)  # members of one process share what they would all derive alike
-def permutation(members: Members, tree: int) -> Members:
+def permutation(members: MemberIds, tree: int) -> MemberIds:
     """The order of the members in tree number `tree`."""
     order = sorted(members)
     Random(f"tree/{tree}").shuffle(order)
     return tuple(order)
 
 
-def children(members: Members, tree: int, degree: int, sender: int, me: int) -> Members:
+def children(members: MemberIds, tree: int, degree: int, sender: int, me: int) -> MemberIds:
     """To whom `me` sends or forwards what `sender` published, over tree number `tree`."""
     if sender not in members or me not in members:
         return ()
@@ -44,8 +45,13 @@ class Trees(Rung):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._members: Members = ()
-        self._children: dict[tuple[int, int], Members] = {}  # by tree and sender
+        self._members = ladder.roster.members
+        self._children: dict[tuple[int, int], MemberIds] = {}  # by tree and sender
+
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
+        """Other members, other trees."""
+        self._members = self.ladder.roster.members
+        self._children.clear()
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """The root's part."""
@@ -57,14 +63,11 @@ class Trees(Rung):
             self._send(run, out)
 
     def _send(self, run: Run, out: Effects) -> None:
-        if self.ladder.peers.all() is not self._members:
-            self._members = self.ladder.peers.all()
-            self._children.clear()
         for packet in run:
             message = Data(packet)
             out.extend(Unicast(child, message) for child in self._below(packet))
 
-    def _below(self, packet: Packet) -> Members:
+    def _below(self, packet: Packet) -> MemberIds:
         settings = self.ladder.settings
         tree = (packet.sender + packet.seqno) % settings.trees
         known = self._children.get((tree, packet.sender))

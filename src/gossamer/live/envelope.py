@@ -30,7 +30,7 @@ class Envelope(Protocol):
     def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
         """Who says what, of each; `refused` counts what is not for us to read."""
 
-    def as_travelled(self, packet: Packet) -> bytes:
+    def original_datagram(self, packet: Packet) -> bytes:
         """The data datagram of a packet, as its sender sent it."""
 
     def repair(self, phase: Phase, travelled: bytes) -> bytes:
@@ -75,7 +75,7 @@ class OpenEnvelope:
             self._refused += 1
             return None
 
-    def as_travelled(self, packet: Packet) -> bytes:
+    def original_datagram(self, packet: Packet) -> bytes:
         """Made anew, byte for byte the same."""
         return encode_packet(self._header.group, packet)
 
@@ -105,9 +105,9 @@ class SealedEnvelope:
     def close(self, message: Message) -> bytes:
         """A packet is sealed once, by its sender; who passes it on does so verbatim."""
         if isinstance(message, Data):
-            return self.as_travelled(message.packet)
+            return self.original_datagram(message.packet)
         if isinstance(message, Repair):
-            return self.repair(message.phase, self.as_travelled(message.packet))
+            return self.repair(message.phase, self.original_datagram(message.packet))
         return self._sealer.seal(encode(self._header, message))
 
     def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
@@ -134,7 +134,7 @@ class SealedEnvelope:
             return header, repair
         return decode(plain)
 
-    def as_travelled(self, packet: Packet) -> bytes:
+    def original_datagram(self, packet: Packet) -> bytes:
         """As its sender sealed it: for our own packets, now."""
         if not packet.sealed:
             packet.sealed = self._sealer.seal(encode_packet(self._header.group, packet))

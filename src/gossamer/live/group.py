@@ -20,16 +20,17 @@ from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
-from gossamer.core.messages import Horizon, PerSender, count
-from gossamer.core.settings import SettingError
+from gossamer.core.packet_sets import Horizon, PacketSets, count
+from gossamer.core.schema import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
+from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.outbox import Full, Outbox
-from gossamer.live.reach import multicast_reaches_us
 from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
+from gossamer.rungs import holds_back
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
@@ -83,8 +84,9 @@ class Group:
             trees = await self._needs_trees()
             tuning = self._open(transport, envelope_for(settings, self._header(self.me)), trees)
             self._member.start()
-            fifo = tuning.protocol.ordering == "fifo"  # a logger that comes back goes on counting: now it knows where
-            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, fifo)
+            # a logger that comes back goes on counting: now it knows where
+            in_order = self._member.stack.order.holds_back
+            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
             async with asyncio.timeout(JOIN_TIMEOUT_S):  # `wait_for` of Python 3.11 may swallow an interrupt
                 await self._member.joined.wait()
         except BaseException as error:
@@ -132,7 +134,7 @@ class Group:
             self.settings.queue_events,
             self.settings.event_bytes_max,
             recorder,
-            ordered=tuning.protocol.ordering == "fifo",
+            ordered=holds_back(tuning.protocol),
             pause=lambda: self._member.pause(),
             resume=lambda: self._member.resume(),
         )
@@ -233,7 +235,7 @@ class Group:
         wanted of some senders, `{sender: seqno}`, of all others all that a logger holds.
         """
         wish = parse_start(start)
-        if wish is not None and self._member.stack.settings.ordering != "fifo":
+        if wish is not None and not self._member.stack.order.holds_back:
             raise SettingError(f"start = {start!r}: events of before need order = 'fifo'")
         if wish is not None and self._store is not None:
             raise SettingError(f"start = {start!r}: a logger does not ask for the past: read its store")
@@ -249,13 +251,13 @@ class Group:
         _, since_ns, positions = self._past[0]
         self._member.step(RewindAsked(since_ns, positions))
 
-    def _past_known(self, held: PerSender | None) -> None:
+    def _past_known(self, held: PacketSets | None) -> None:
         """Loggers have said what they hold, and the stack asks for it now; or none has answered."""
         subscription, _, positions = self._past.popleft()
         if held is None:
             self._inbox.past_unknown(subscription)
         else:
-            self._inbox.past_known(subscription, held, positions, self._member.stack.peers.all())
+            self._inbox.past_known(subscription, held, positions, self._member.stack.roster)
         if self._past:
             asyncio.get_running_loop().call_soon(self._ask_for_past)
 
@@ -263,12 +265,12 @@ class Group:
 
     def members(self) -> tuple[int, ...]:
         """Who is in the group, as far as this member knows: they are owed whatever is published from now on."""
-        peers = self._member.stack.peers
-        return tuple(member for member in peers.all() if member not in peers.joining)
+        roster = self._member.stack.roster
+        return tuple(member for member in roster.members if member not in roster.joining)
 
     def loggers(self) -> tuple[int, ...]:
         """Which of them are loggers."""
-        return self._member.stack.peers.loggers
+        return self._member.stack.roster.loggers
 
     @property
     def keys(self) -> KeyRing | None:
@@ -295,13 +297,13 @@ class Group:
             "dropped": {k: n for k, n in (self._envelope.refused() | dict(member.stats)).items() if n},
             "sent": dict(member.sent),
             "waiting": inbox.waiting,
-            "unsent": stack.unsent(),
+            "unsent": stack.pace.unsent(),
             "unlogged": max(0, stack.streams[self.me].next - stack.settled()),
             "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
             "buffered": stack.buffered(),
-            "lagging": sorted(stack.lagging()),
+            "lagging": sorted(stack.pace.lagging()),
             "rates": self._rates(received),
-            "round_trip": {str(peer): rtt for peer, rtt in stack.peers.rtt.items()},
+            "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
         }
 

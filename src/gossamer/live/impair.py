@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Self
 
-from gossamer.core.settings import SettingError, build, check_value, setting
+from gossamer.core.schema import SettingError, build, check_value, setting
 from gossamer.live.transport import Address, Datagrams, Endpoint, Handler, Transport, UdpTransport
 
 REORDER_S = 0.005

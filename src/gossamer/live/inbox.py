@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from gossamer.core.effects import ReportLost
 from gossamer.core.ids import Phase
-from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.subscription import Losses, Lost, Subscription
 from gossamer.pubsub.predicates import Filter
@@ -134,7 +134,9 @@ class Inbox:
         """What came up to `horizon` is the past."""
         self._marks |= {sender: last + 1 for sender, last in horizon.items()}
 
-    def past_known(self, subscription: Subscription, held: PerSender, wanted: Horizon, present: Container[int]) -> None:
+    def past_known(
+        self, subscription: Subscription, held: PacketSets, wanted: Horizon, present: Container[int]
+    ) -> None:
         """A log holds this much: `subscription` gets it, from the numbers that it `wanted` on.
 
         Of a sender that is not `present` any more, and of whom nothing came here, all is past.

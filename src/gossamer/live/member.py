@@ -16,7 +16,6 @@ from gossamer.core.effects import (
     Announce,
     BecomeMember,
     BecomeStranger,
-    CheckOut,
     Collect,
     Deliver,
     Effect,
@@ -26,28 +25,19 @@ from gossamer.core.effects import (
     Refuse,
     Replay,
     ReportLost,
+    ReserveNumbers,
     TellHoldings,
     Unicast,
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
 from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
-from gossamer.core.messages import (
-    Data,
-    Echo,
-    Holdings,
-    Members,
-    Message,
-    PerSender,
-    Piece,
-    Probe,
-    Profile,
-    Repair,
-)
+from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
-from gossamer.core.protocol import ProtocolSettings
-from gossamer.live.disk import Disk
+from gossamer.core.settings import ProtocolSettings
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
+from gossamer.live.log_disk import LogDisk
 from gossamer.live.pieces import Pieces, cut, holdings
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.settings.addresses import PORT_MAX
@@ -77,7 +67,7 @@ class Member:
         *,
         recorder: Recorder,
         inbox: Inbox,
-        past_known: Callable[[PerSender | None], None],
+        past_known: Callable[[PacketSets | None], None],
         profile: Callable[[], bytes],
         store: LogStore | None = None,
         contacts: tuple[Address, ...] = (),
@@ -116,9 +106,11 @@ class Member:
         host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
         self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=f"{host}:{port}")
-        self.disk: Disk | None = None
+        self.disk: LogDisk | None = None
         if store is not None:
-            self.disk = Disk(store, travelled=envelope.as_travelled, carry_out=self._execute, happened=self.step)
+            self.disk = LogDisk(
+                store, travelled=envelope.original_datagram, carry_out=self._execute, happened=self.step
+            )
 
     def now(self) -> float:
         """The stack's clock: seconds since the epoch, monotonic, and finer than the loop's."""
@@ -214,7 +206,7 @@ class Member:
         if isinstance(message, Probe):
             self._answer(now, message, address)
             return []
-        if source not in self.stack.peers.addresses:
+        if source not in self.stack.roster.addresses:
             self._met(source, address)
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
@@ -275,7 +267,7 @@ class Member:
             elif isinstance(effect, Multicast):
                 message = effect.message
                 if type(message) is Data and not tracing:  # most of what a publisher does
-                    to_group.append(self._envelope.as_travelled(message.packet))
+                    to_group.append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
                 else:
                     to_group += self._close(message, EVERYONE)
@@ -319,7 +311,7 @@ class Member:
                     to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
             case PastKnown(held):
                 self._past_known(held)
-            case Collect() | CheckOut() if self.disk is not None:
+            case Collect() | ReserveNumbers() if self.disk is not None:
                 self.disk.carry_out(effect)
             case _:
                 pass  # without a log there is nothing to check out; stability is nobody's business here
@@ -339,7 +331,7 @@ class Member:
         if self._multicast:
             self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
             return
-        known = (self._address_of(m) for m in self.stack.peers.all() if m != self.me)
+        known = (self._address_of(m) for m in self.stack.roster.others())
         for address in dict.fromkeys([*filter(None, known), *self._contacts]):
             if address != self._own_address:
                 self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
@@ -353,7 +345,7 @@ class Member:
 
     def _address_of(self, member: int) -> Address | None:
         """As the view says. Where a datagram came from proves nothing: what is authentic may be replayed by others."""
-        text = self.stack.peers.addresses.get(member)
+        text = self.stack.roster.addresses.get(member)
         return self._met_at.get(member) if text is None else _parsed(text)
 
     def _met(self, member: int, address: Address) -> None:
@@ -398,5 +390,7 @@ def _only_serves(effect: Effect) -> bool:
     """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
     if isinstance(effect, Unicast):
         message = effect.message
-        return isinstance(message, Repair | Holdings | Echo) or (isinstance(message, Members) and not message.sponsors)
+        return isinstance(message, Repair | Holdings | Echo) or (
+            isinstance(message, ViewUpdate) and not message.sponsors
+        )
     return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

@@ -104,7 +104,7 @@ class Outbox:
         if at >= len(payloads) or not self._turn_over(1):
             return 0
         bodies = pack_equal(subject, payloads, at, self._body_bytes, time_ns())
-        bodies = bodies[: max(0, self._member.stack.room() - len(self._bodies))]
+        bodies = bodies[: max(0, self._member.stack.pace.room() - len(self._bodies))]
         if not bodies:
             return 0
         each = count_events(bodies[0])
@@ -118,7 +118,7 @@ class Outbox:
 
     def room(self, packets: int = 1) -> bool:
         """Whether so many more packets may be begun."""
-        return self._member.stack.room() >= len(self._bodies) + packets
+        return self._member.stack.pace.room() >= len(self._bodies) + packets
 
     def close(self) -> None:
         """Nothing can be published any more: to say so costs nothing before."""
@@ -189,9 +189,9 @@ class Outbox:
         """Begin the next packet, if there is room for it."""
         if not self._packer.count:
             return True
-        if self._member.stack.room() < len(self._bodies) + packets:
+        if self._member.stack.pace.room() < len(self._bodies) + packets:
             self._pass_on()
-            if self._member.stack.room() < packets:
+            if self._member.stack.pace.room() < packets:
                 return False
         self._close_packet()
         if len(self._bodies) >= self._burst:

@@ -10,7 +10,8 @@ What a log holds is told in parts instead, each of which is of use by itself: wh
 from itertools import count
 from time import time
 
-from gossamer.core.messages import Data, Holdings, Message, PerSender, Piece, Repair, in_parts
+from gossamer.core.messages import Data, Holdings, Message, Piece, Repair
+from gossamer.core.packet_sets import PacketSets, in_parts
 from gossamer.wire import Header, WireError, decode, encode
 
 MESSAGE_BYTES_MAX = 8 << 20
@@ -33,7 +34,7 @@ def cut(header: Header, message: Message, room: int) -> list[Piece]:
     return [Piece(number, index, len(contents), content) for index, content in enumerate(contents)]
 
 
-def holdings(held: PerSender, since_ns: int, room: int) -> list[Holdings]:
+def holdings(held: PacketSets, since_ns: int, room: int) -> list[Holdings]:
     """A logger's answer, in as many parts as it takes for each to fit into `room` bytes."""
     parts = in_parts(held, room // _RANGE_BYTES_MAX)
     return [Holdings(part, since_ns, n, len(parts)) for n, part in enumerate(parts)]

@@ -9,8 +9,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Literal, NamedTuple, Self
 
-from gossamer.core.messages import Horizon
-from gossamer.core.settings import SettingError
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.schema import SettingError
 from gossamer.wire.events import Event
 
 

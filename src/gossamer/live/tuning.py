@@ -7,7 +7,7 @@ import gc
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from gossamer.core.protocol import ProtocolSettings
+from gossamer.core.settings import ProtocolSettings
 from gossamer.live.transport import Address, Transport
 from gossamer.presets import preset
 from gossamer.settings import Settings
@@ -24,16 +24,25 @@ _DATAGRAM_MIN = 1400
 LIVE: Final[Mapping[str, Any]] = {
     "membership": "sponsored",  # members find each other, whatever the preset
     "found_after": 4,
+    "loggers": 0,  # they come and go
     "gossip_period": 0.05,
     "ask_again": 0.001,
     "idle_after": 0.005,  # or a lone packet that is lost would be missed a round later
-    "selection": "uniform",  # who is near has often lost the same: a bias rarely asks the far one who has it
+    "selection": "uniform",  # near members have often lost the same: a bias rarely asks the far one that has it
     "round_trips": True,  # for the statistics
     "service_limit": 20_000,
-    "buffering": "size",
+    "stability": "acknowledged",
     "suspect_after": 5.0,
 }
 """What live groups set on every machine."""
+LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "unreliable": {"stability": "none"},
+    "basic": {"repair": ["acknowledged", "logger"], "dissemination": "copies"},
+    "lbrm": {"repair": ["logger"]},
+    "rpbcast": {"repair": ["negative", "logger"], "buffering": "size"},
+    "pbcast": {"repair": ["digest", "logger"], "buffering": "size"},
+}
+"""What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes."""
 
 
 def spare_the_collector() -> None:
@@ -70,7 +79,6 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         **LIVE,
         "ordering": settings.order,
         "dissemination": "trees" if trees else "multicast",
-        "loggers": 0,
         "buffer_packets": BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
         "buffer_bytes": BUFFER_BYTES,
         "window": window,
@@ -79,20 +87,8 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         "queue_packets": 2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
         "send_buffer": 2 + max(UNLOGGED_BYTES, longest) // datagram,
     }
-    protocol = preset(settings.protocol, {**_meant_for(settings.protocol, live), **settings.tuning})
+    protocol = preset(settings.protocol, {**live, **LIVE_PRESETS[settings.protocol], **settings.tuning})
     return Tuning(protocol, datagram - overhead_bytes, not trees, contacts_of(settings))
-
-
-def _meant_for(protocol: str, live: dict[str, Any]) -> dict[str, Any]:
-    """A preset keeps the rungs that make it what it is."""
-    given = preset(protocol)
-    if given.buffering == "none":
-        live.pop("buffering")
-    if given.repair == "logger":
-        live["loggers"] = 1
-    if given.dissemination == "copies":
-        live.pop("dissemination")
-    return live
 
 
 def _address(text: str) -> Address:

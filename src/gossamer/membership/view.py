@@ -6,7 +6,7 @@ members that left are kept for a while as tombstones: without them, an old view 
 
 from collections.abc import Iterable
 
-from gossamer.core.messages import Entry
+from gossamer.core.messages import MemberEntry
 from gossamer.core.signature import Signature
 
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
@@ -18,20 +18,20 @@ _FORGET_EVERY = 60_000_000
 class View:
     """Who is a member, as far as this member knows."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[MemberEntry] = ()) -> None:
         self._entries = {entry.member: entry for entry in entries}
         self._signature: int | None = None
         self._forgotten_before = 0
 
-    def alive(self) -> list[Entry]:
+    def alive(self) -> list[MemberEntry]:
         """All but the tombstones."""
         return [e for e in self._entries.values() if e.status != LEFT]
 
-    def get(self, member: int) -> Entry | None:
+    def get(self, member: int) -> MemberEntry | None:
         """What is known of `member`."""
         return self._entries.get(member)
 
-    def merge(self, entries: Iterable[Entry]) -> list[Entry]:
+    def merge(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
         """Take over what is fresher; those entries."""
         taken = []
         for entry in entries:
@@ -43,12 +43,12 @@ class View:
             self._signature = None
         return taken
 
-    def fresher_than(self, entries: Iterable[Entry]) -> list[Entry]:
+    def fresher_than(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
         """Who is alive that whoever sent `entries` does not know, or not as well."""
         theirs = {entry.member: entry.freshness for entry in entries}
         return [e for e in self.alive() if e.freshness > theirs.get(e.member, -1)]
 
-    def tombstones_of(self, entries: Iterable[Entry]) -> list[Entry]:
+    def tombstones_of(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
         """Who has left of those that are alive in `entries`: nobody else needs to be told."""
         known = ((entry, self._entries.get(entry.member)) for entry in entries if entry.status != LEFT)
         return [mine for entry, mine in known if mine and mine.status == LEFT and mine.freshness > entry.freshness]
@@ -61,16 +61,16 @@ class View:
         """Those of them that do not yet know from where on they are members."""
         return frozenset(m for m, e in self._entries.items() if e.status == JOINING)
 
-    def claimants(self) -> tuple[int, ...]:
+    def owed(self) -> tuple[int, ...]:
         """Those for whom packets are kept: in reach, or to be back."""
         return tuple(sorted(e.member for e in self.alive()))
 
-    def away(self) -> list[Entry]:
+    def away(self) -> list[MemberEntry]:
         """Those that are to be back."""
         return [e for e in self._entries.values() if e.status == DISCONNECTED]
 
     def loggers(self) -> tuple[int, ...]:
-        """Those of the claimants that are loggers."""
+        """Those of the owed that are loggers."""
         return tuple(sorted(e.member for e in self.alive() if e.logger))
 
     def knows_loggers(self) -> bool:

@@ -6,28 +6,45 @@ knows. So a packet that follows on costs nothing, and what is early waits in a h
 
 from heapq import heappop, heappush
 
+from gossamer.core.declares import Declares
 from gossamer.core.effects import Deliver, Effect, ReportLost
-from gossamer.core.ids import Phase
+from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import Received
-from gossamer.core.ladder import Effects
+from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packets import Run
+from gossamer.core.parts import Order
+from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
 
 Held = tuple[int, Effect | None]
 """Its first number, and what to do when its turn comes; nothing, if it turned out that it never was."""
 
 
-class Fifo:
+class Fifo(Order):
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_held",)
+
+    holds_back = True
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
         self._held: dict[int, list[Held]] = {}
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """The order of each sender."""
+        return Declares(promises=("fifo",))
 
     def hold(self, happened: Received) -> None:
         """A run came at the head of its stream, while something before it is awaited."""
         heappush(self._held.setdefault(happened.sender, []), (happened.first, happened.delivered[0]))
 
-    def accepted(self, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """Our own packets wait only for those of our past that were asked for again."""
+        self.arrived(now, [run], FIRST_PASS, self.ladder.streams[self.ladder.me], out)
+
+    def arrived(self, now: float, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
         """Deliver the runs whose turn has come, and what waited for them; hold the others."""
         sender = parts[0][0].sender
         if len(parts) == 1 and sender not in self._held and parts[0][-1].seqno <= stream.prefix():
@@ -37,9 +54,9 @@ class Fifo:
             heappush(self._held.setdefault(sender, []), (run[0].seqno, Deliver(run, phase)))
         self._release(sender, stream, out)
 
-    def given_up(self, sender: int, first: int, last: int, reason: str, stream: Stream, out: Effects) -> None:
-        """A loss waits for its turn as a packet does; an empty reason says that there is nothing to report."""
-        lost = ReportLost(sender, first, last, reason) if reason else None
+    def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
+        """A loss waits for its turn as a packet does."""
+        lost = ReportLost(sender, first, last, why) if why else None
         heappush(self._held.setdefault(sender, []), (first, lost))
         self._release(sender, stream, out)
 

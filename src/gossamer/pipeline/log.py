@@ -14,12 +14,12 @@ from time import time_ns
 import pyarrow as pa
 
 from gossamer.core.ranges import RangeSet
+from gossamer.pipeline.log_rows import SEALED, Open, Part, Reading, body_of, fragment_place, matching
 from gossamer.pipeline.options import KEY_VARIABLE, ReadOptions
 from gossamer.pipeline.positions import Extent
-from gossamer.pipeline.rows import SEALED, Open, Part, Reading, body_of, fragment_place, matching
 from gossamer.pipeline.session import PipelineError
 from gossamer.pubsub.subjects import compile_pattern
-from gossamer.store import Damaged, Entry, LogStore, StoreError, open_store
+from gossamer.store import Damaged, LogEntry, LogStore, StoreError, open_store
 from gossamer.wire import WireError
 from gossamer.wire.events import is_fragment
 
@@ -107,7 +107,7 @@ class Log:
             raise PipelineError(f"{what} (failOnDataLoss=false skips what is gone)")
         _logger.warning("skipped: %s", what)
 
-    def _entry(self, sender: int, seqno: int) -> Entry | None:
+    def _entry(self, sender: int, seqno: int) -> LogEntry | None:
         try:
             return next(iter(self.store.read(sender, seqno, seqno)), None)
         except Damaged:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gossamer.core.messages import PerSender
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
 from gossamer.pipeline.session import PipelineError
 
@@ -36,8 +36,8 @@ IsOld = Callable[[int, int, int], bool]
 class Extent:
     """What a log held and had collected at one moment."""
 
-    held: PerSender
-    collected: PerSender
+    held: PacketSets
+    collected: PacketSets
 
     def senders(self) -> list[int]:
         """All of whom anything is known."""

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 import gossamer
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.pipeline.session import PipelineError
 from gossamer.settings import Settings
 
@@ -82,7 +82,7 @@ class WriteOptions:
         )
 
 
-class Published(WriterCommitMessage):
+class PublishedRows(WriterCommitMessage):
     """What a task tells the driver."""
 
     def __init__(self, events: int) -> None:
@@ -117,9 +117,9 @@ def check_columns(names: list[str]) -> None:
         raise PipelineError(f"a sink needs the columns subject (or topic) and value, and has {', '.join(names)}")
 
 
-def publish(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Published:
+def publish(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> PublishedRows:
     """Publish the rows of one task; when this returns they are sent, and durable if there is a logger."""
-    return Published(asyncio.run(_publish(options, batches, _task_name(options))))
+    return PublishedRows(asyncio.run(_publish(options, batches, _task_name(options))))
 
 
 async def _publish(options: WriteOptions, batches: Iterator[pa.RecordBatch], task: str) -> int:

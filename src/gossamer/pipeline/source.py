@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 
-from gossamer.pipeline import rows
+from gossamer.pipeline import log_rows
 from gossamer.pipeline.log import Log, open_log
 from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.positions import (
@@ -58,7 +58,7 @@ class LogSource(DataSource):
         """After Kafka's; and a good moment to find out that the options are wrong."""
         with open_log(ReadOptions.parse(self.options)) as log:
             log.check_key(log.extent())
-        return rows.DDL
+        return log_rows.DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the log as a table."""
@@ -82,7 +82,7 @@ class LogSource(DataSource):
 class LogPartition(InputPartition):
     """Parts of the log, for one task."""
 
-    def __init__(self, parts: list[rows.Part]) -> None:
+    def __init__(self, parts: list[log_rows.Part]) -> None:
         super().__init__(parts)
 
 

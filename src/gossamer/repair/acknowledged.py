@@ -2,20 +2,33 @@
 
 Simple and reliable, and the yardstick for everything else: every packet costs an acknowledgement per member,
 and after a partition the source repeats everything to each member on its own.
+
+A receiver that finds a gap waits for the source. If that takes too long it asks the source, which has let go of a
+packet only if the member was away for longer than there was room for, or had left; and if the source itself is gone,
+the gap goes to the next repair.
 """
 
 from collections import deque
 from collections.abc import Mapping
+from math import inf
 
 from gossamer.core.budget import Budget
+from gossamer.core.declares import LAST_PACKETS, Declares
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER, Phase
-from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Ack, Repair
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import Ack, Collected, Repair, Request
+from gossamer.core.packet_sets import PacketSets, remove, take
 from gossamer.core.packets import Packet, Run
+from gossamer.core.parts import Keeper
+from gossamer.core.parts import Repair as RepairRung
 from gossamer.core.ranges import RangeSet
+from gossamer.core.roster import Roster
+from gossamer.core.settings import ProtocolSettings
 
-_RETRY = "acknowledged.retry"
+_NOTHING = RangeSet()
+_LOOKS = 4
+"""A receiver asks a source so many times before it would take it for gone."""
 
 
 class _Unacknowledged:
@@ -28,59 +41,88 @@ class _Unacknowledged:
         self.waiting = waiting
 
 
-class Acknowledged(Rung):
+class Acknowledged(RepairRung, Keeper):
     """Both halves: a source that repeats, a receiver that acknowledges every copy it gets."""
+
+    place = "first"
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._kept: dict[int, _Unacknowledged] = {}
         self._retries: deque[tuple[float, int]] = deque()  # (when, seqno), in order of time
         self._budget = Budget(self.ladder.settings.service_limit)
+        self._missing: PacketSets = {}
+        self._away_since: dict[int, float] = {}  # of sources that we miss something of and that are not in reach
+        self._patience = ladder.settings.peer_rounds * ladder.settings.retry_period
+        self._retry = ladder.timer(self._repeat)
+        self._look = ladder.timer(self._look_at_sources)
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Everything comes in the end, unless a member can be taken for gone while it lives."""
+        certain = settings.membership == "static"
+        return Declares(promises=("eventual" if certain else "eventual-or-lost",), provides=(LAST_PACKETS,))
 
     def messages(self) -> Mapping[type, MessageHandler]:
-        """Acknowledgements come here."""
-        return {Ack: self._acknowledged}
+        """Acknowledgements, and a source's word that it has let a packet go."""
+        return {Ack: self._acknowledged, Collected: self._told_collected}
 
-    def alarms(self) -> Mapping[str, TimerHandler]:
-        """One timer: the earliest repetition."""
-        return {_RETRY: self._repeat}
+    # The source.
 
     def full(self) -> str:
-        """The send buffer is bounded."""
+        """The send buffer is bounded; but nobody waits for a member that is away."""
+        if len(self._kept) < self.ladder.settings.send_buffer:
+            return ""
+        self._let_go_of_the_absent()
         return "send buffer" if len(self._kept) >= self.ladder.settings.send_buffer else ""
 
     def buffered(self) -> int:
         """Packets kept until everybody has acknowledged them."""
         return len(self._kept)
 
+    def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
+        """Our own packets that somebody has not acknowledged."""
+        if sender != self.ladder.me or not self._kept:
+            return _NOTHING
+        possible = RangeSet(numbers.within(next(iter(self._kept)), self.ladder.streams[sender].next - 1))
+        return RangeSet((seqno, seqno) for seqno in possible if seqno in self._kept)
+
+    def get(self, sender: int, seqno: int) -> Packet | None:
+        """The packet, if it is ours and kept."""
+        kept = self._kept.get(seqno) if sender == self.ladder.me else None
+        return None if kept is None else kept.packet
+
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Keep them until everyone has acknowledged them."""
-        waiting = {member: None for member in self.ladder.peers.all() if member != self.ladder.me}
+        waiting = dict.fromkeys(self.ladder.roster.others_owed())
         for packet in run if waiting else ():
-            self._kept[packet.seqno] = _Unacknowledged(packet, dict(waiting))
+            self._kept[packet.seqno] = _Unacknowledged(packet, waiting.copy())
             self._schedule(now, packet.seqno)
 
-    def view_changed(self, now: float, joined: tuple[int, ...], left: tuple[int, ...], out: Effects) -> None:
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """Nobody waits for a member that left."""
-        for seqno in list(self._kept):
+        owed = set(self.ladder.roster.owed)
+        left = [member for member in before.owed if member not in owed]
+        for seqno in list(self._kept) if left else ():
             for member in left:
                 self._count(seqno, member)
+        for sender in [sender for sender in self._missing if sender not in owed]:
+            self._move_on(now, sender, self._missing[sender].copy(), "its sender has left", out)
 
-    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
-        """Acknowledge what is new ..."""
-        self._acknowledge(source, run, out)
-
-    def _acknowledge(self, source: int, run: Run, out: Effects) -> None:
-        out.append(Unicast(source, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
-
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
-        """... and what is not: the earlier acknowledgement may be the one that was lost."""
-        self._acknowledge(source, run, out)
+    def _let_go_of_the_absent(self) -> None:
+        """Room for new packets: drop, oldest first, those that only members which are away still need."""
+        in_reach = set(self.ladder.roster.members)
+        room = self.ladder.settings.send_buffer // 2
+        for seqno, kept in list(self._kept.items()):
+            if len(self._kept) <= room:
+                return
+            if not any(member in in_reach for member in kept.waiting):
+                del self._kept[seqno]
 
     def _acknowledged(self, now: float, source: int, ack: Ack, out: Effects) -> None:
         oldest = next(iter(self._kept), 0)  # numbers only grow, so the first kept is the oldest
         newest = self.ladder.streams[self.ladder.me].next - 1  # an ack beyond it is broken or hostile
-        for first, last in ack.have.get(self.ladder.me, RangeSet()).within(oldest, newest):
+        for first, last in ack.have.get(self.ladder.me, _NOTHING).within(oldest, newest):
             for seqno in range(first, last + 1):
                 self._count(seqno, source)
 
@@ -93,12 +135,14 @@ class Acknowledged(Rung):
             del self._kept[seqno]
 
     def _repeat(self, now: float, out: Effects) -> None:
+        in_reach = set(self.ladder.roster.members)
         while self._retries and self._retries[0][0] <= now:
             _, seqno = self._retries.popleft()
             if seqno in self._kept:
                 kept = self._kept[seqno]
-                granted = self._budget.take(now, len(kept.waiting))
-                out.extend(Unicast(m, Repair(kept.packet, PEER)) for m in list(kept.waiting)[:granted])
+                waiting = [member for member in kept.waiting if member in in_reach]
+                granted = self._budget.take(now, len(waiting))
+                out.extend(Unicast(m, Repair(kept.packet, PEER)) for m in waiting[:granted])
                 self._schedule(now, seqno)
         self._arm()
 
@@ -108,4 +152,57 @@ class Acknowledged(Rung):
             self._arm()
 
     def _arm(self) -> None:
-        self.ladder.timers.set(_RETRY, self._retries[0][0] if self._retries else float("inf"))
+        self._retry.set(self._retries[0][0] if self._retries else inf)
+
+    # The receiver.
+
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """Acknowledge what is new ..."""
+        self._acknowledge(run, out)
+
+    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+        """... and what is not: the earlier acknowledgement may be the one that was lost."""
+        self._acknowledge(run, out)
+
+    def _acknowledge(self, run: Run, out: Effects) -> None:
+        sender = run[0].sender
+        if sender != self.ladder.me:
+            out.append(Unicast(sender, Ack({sender: RangeSet.span(run[0].seqno, run[-1].seqno)})))
+
+    def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """Wait for the source."""
+        self._missing.setdefault(sender, RangeSet()).add(first, last)
+        self._look.arm(now + self._patience / _LOOKS)
+
+    def release(self, sender: int, first: int, last: int) -> None:
+        """Another rung's turn."""
+        remove(self._missing, sender, first, last)
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """It came, or nobody waits for it any more."""
+        self.release(sender, first, last)
+
+    def _look_at_sources(self, now: float, out: Effects) -> None:
+        """Ask sources that have not repeated what is missing; those that are gone will not."""
+        roster = self.ladder.roster
+        for sender, numbers in list(self._missing.items()):
+            if sender in roster:
+                self._away_since.pop(sender, None)
+                wanted = take({sender: numbers.copy()}, self.ladder.settings.request_packets)
+                if wanted := self.ladder.worth_asking(now, wanted, out):
+                    out.append(Unicast(sender, Request(wanted)))
+            elif now - self._away_since.setdefault(sender, now) >= self._patience:
+                self._move_on(now, sender, numbers.copy(), "its sender is gone", out)
+        self._look.set(now + self._patience / _LOOKS if self._missing else inf)
+
+    def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
+        """Only the source's own word counts: nobody else keeps its packets."""
+        if source in message.gone:
+            self._move_on(now, source, message.gone[source], "collected", out)
+
+    def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
+        missing = self._missing.get(sender)
+        if missing is not None:
+            for first, last in missing.intersection(numbers).ranges():
+                self.release(sender, first, last)
+                self.ladder.escalate(now, self, sender, first, last, why, out)

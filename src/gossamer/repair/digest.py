@@ -1,9 +1,9 @@
 """Digest gossip (004 §4, appendix B): a member says what it has, and whoever lacks some of it asks for it.
 
-Anti-entropy in two phases. In every round a member sends a digest of its buffer to one other member, drawn at random;
-whoever finds in it what it lacks solicits that, under the number of the *gossiper's* round, and gets it while that
-round lasts. A packet is gossiped about for `gc_rounds` rounds, then collected and taken to be stable. A gap that
-is older than that is given up: it is reported as lost, in its place, and delivery goes on.
+Anti-entropy in two phases. In every round a member sends a digest of its buffer to one other member, drawn at random; a
+member that finds in it what it lacks solicits that, under the number of the *gossiper's* round, and gets it while that
+round lasts. A packet is gossiped about for as long as it is buffered. A gap that is older than `gc_rounds` rounds is
+passed on to the next repair: if there is none, it is reported as lost, in its place, and delivery goes on.
 
 The seven optimizations of 004 §4 are settings, marked below by number. What a digest names is compared as ranges: a
 digest of a member that lacks nothing costs the same however many packets it names.
@@ -12,142 +12,115 @@ digest of a member that lacks nothing costs the same however many packets it nam
 from collections import deque
 from collections.abc import Mapping
 
-from gossamer.core.effects import MarkStable, Multicast, Unicast
+from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
+from gossamer.core.demand import Demand
+from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ids import PEER, Phase
-from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung, TimerHandler
-from gossamer.core.messages import Digest, Horizon, PerSender, Repair, Solicit
-from gossamer.core.packets import Packet, Run
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import Digest, Gossip, Repair, Solicit
+from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packets import Packet, Run, Span
+from gossamer.core.parts import Repair as RepairRung
 from gossamer.core.ranges import Range, RangeSet
-from gossamer.repair.partial_view import PartialView
+from gossamer.core.settings import ProtocolSettings
 
-_ROUND = "digest.round"
 _PATIENCE_ROUNDS = 2
 """A gap is given up so many rounds after everyone who got it in time has collected it."""
 _ASSUMED_BYTES = 1500
-"""What a packet of a sender takes of whom nothing is at hand to measure."""
+"""The size of a packet, where there is none of its sender to measure."""
 _IDLE_MAX = 64
 """Senders of whom a digest says only how far they have come; more of them take turns."""
-
-Part = tuple[int, int, int]
-"""sender, first, last"""
+_NOTHING = RangeSet()
 
 
-def digest_gossip(ladder: Ladder) -> "DigestGossip":
-    """The rung that the settings ask for: who does not multicast again does not pay for looking at what came."""
-    return RegionalDigestGossip(ladder) if ladder.settings.region_rtt else DigestGossip(ladder)
+def digest_gossip(settings: ProtocolSettings) -> "type[DigestGossip]":
+    """The rung that the settings ask for: without regional multicasts they cost nothing."""
+    return RegionalDigestGossip if settings.region_rtt else DigestGossip
 
 
-_latest = Digest(0, {})
+class _Latest:
+    """The latest digest that any member of this process has made: members that go in step would all say the same."""
+
+    __slots__ = ("_digest",)
+
+    def __init__(self) -> None:
+        self._digest = Digest(0, {})
+
+    def digest_of(self, number: int, held: PacketSets, idle: Horizon) -> Digest:
+        latest = self._digest
+        alike = latest.buffered is held and latest.round == number
+        if not alike or latest.idle != idle or list(latest.idle) != list(idle):  # in the same order, too
+            self._digest = latest = Digest(number, held, idle)
+        return latest
 
 
-def _digest_of(number: int, held: PerSender, idle: Horizon) -> Digest:
-    """Members of one process that go in step would all say the same: they share the latest digest."""
-    global _latest
-    alike = _latest.buffered is held and _latest.round == number
-    if not alike or _latest.idle != idle or list(_latest.idle) != list(idle):  # in the same order, too
-        _latest = Digest(number, held, idle)
-    return _latest
-
-
-class DigestGossip(Rung):
+class DigestGossip(RepairRung):
     """Gossiper, solicitor and server of repairs in one."""
 
     __slots__ = (  # a simulation of thousands goes round and round: the less memory it visits, the faster
         "_asked",
         "_asked_bytes",
-        "_askers",
-        "_began",
+        "_demand",
+        "_digest",
         "_found",
         "_idle_turn",
+        "_latest",
         "_round",
         "_sent_bytes",
-        "_view",
     )
+
+    gossips = True
+    asks = False  # it solicits, by rules of its own
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._round = 0
-        self._began = 0.0  # when the round began
-        self._view = PartialView(ladder)  # opt. 6
+        self._digest: Digest | None = None
+        self._latest: _Latest = ladder.siblings.setdefault(DigestGossip, _Latest())
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
-        self._asked: deque[tuple[float, PerSender]] = deque()  # solicited of late, oldest first
+        self._asked: deque[tuple[float, PacketSets]] = deque()  # solicited in the last period, oldest first
         self._asked_bytes = 0
         self._sent_bytes = 0
-        self._askers: dict[tuple[int, int], list[int]] = {}  # who solicited a packet that is still buffered
+        self._demand = Demand(ladder.settings.multicast_after)
         self._idle_turn = 0
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Peers fill what they still keep; the rest is known to be lost. Digests show last packets, too."""
+        return Declares(promises=("eventual-or-lost",), needs=(COPIES_KEPT,), provides=(LAST_PACKETS,))
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """The two phases."""
-        return {Digest: self._digested, Solicit: self._solicited}
+        return {Gossip: self._gossiped, Solicit: self._solicited}
 
-    def alarms(self) -> Mapping[str, TimerHandler]:
-        """The round."""
-        return {_ROUND: self._gossip}
-
-    def started(self, now: float, out: Effects) -> None:
-        """Each member counts its own rounds, and begins them when it likes (opt. 5)."""
-        settings = self.ladder.settings
-        if settings.unsynchronized:
-            first = now + self.ladder.rng.random() * settings.gossip_period
-        else:
-            first = self._next_round(now)
-        self.ladder.timers.set(_ROUND, first)
-
-    def gap_found(self, now: float, source: int, sender: int, first: int, last: int, out: Effects) -> None:
+    def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Wait for a digest that has it, but not for ever."""
         self._found.append((self._round, sender, first, last))
 
     # The gossiper.
 
-    def _gossip(self, now: float, out: Effects) -> None:
-        ladder = self.ladder
-        self._round += 1
-        self._began = now
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """The bytes of a new round, old gaps, and what there is to say."""
+        self._round = number
         self._asked_bytes = self._sent_bytes = 0
-        collected = ladder.round_over(now, out)
-        if collected:
-            self._settle(collected, out)
         if self._found:
-            self._give_up_old(now, out)
-        if ladder.is_member:
-            self._send_digest(out)
-        ladder.timers.set(_ROUND, self._next_round(now))
+            self._pass_on_old(now, out)
+        held = self.ladder.buffer.held()
+        idle = self._idle(held)
+        self._digest = self._latest.digest_of(number, held, idle) if held or idle else None
 
-    def _next_round(self, now: float) -> float:
-        period = self.ladder.settings.gossip_period
-        if self.ladder.settings.unsynchronized:
-            return now + period
-        return (int(now / period + 1e-6) + 1) * period
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """Say what is here."""
+        gossip.digest = self._digest
 
-    def _settle(self, collected: PerSender, out: Effects) -> None:
-        """004 §3: what was gossiped about for long enough is stable, and the application is told."""
-        for sender, numbers in collected.items():
-            for first, last in zip(numbers.firsts, numbers.lasts, strict=True):
-                out.append(MarkStable(sender, first, last))
-        if self._askers:
-            gone = [key for key in self._askers if key[1] in collected.get(key[0], ())]
-            for key in gone:
-                del self._askers[key]
-
-    def _give_up_old(self, now: float, out: Effects) -> None:
-        """Others have collected it by now. Without a logger behind us it is lost."""
+    def _pass_on_old(self, now: float, out: Effects) -> None:
+        """Others have collected it by now."""
         oldest = self._round - self.ladder.settings.gc_rounds - _PATIENCE_ROUNDS
         while self._found and self._found[0][0] < oldest:
             _, sender, first, last = self._found.popleft()
-            self.ladder.escalate(now, sender, first, last, out)
+            self.ladder.escalate(now, self, sender, first, last, "collected", out)
 
-    def _send_digest(self, out: Effects) -> None:
-        held = self.ladder.buffer.held()
-        idle = self._idle(held)
-        if not held and not idle:
-            return
-        digest = _digest_of(self._round, held, idle)
-        for _ in range(self.ladder.settings.fanout):
-            target = self._view.target()
-            if target is not None:
-                out.append(Unicast(target, digest))
-
-    def _idle(self, held: PerSender) -> Horizon:
+    def _idle(self, held: PacketSets) -> Horizon:
         """How far those have come of whom nothing is buffered: without it nobody would miss a lost last packet."""
         idle = {}
         for sender, stream in self.ladder.streams.items():
@@ -163,8 +136,9 @@ class DigestGossip(Rung):
 
     # The member that hears a digest.
 
-    def _digested(self, now: float, source: int, digest: Digest, out: Effects) -> None:
-        if not self.ladder.is_member:
+    def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
+        digest = gossip.digest
+        if digest is None:
             return
         streams = self.ladder.streams
         lacks = False
@@ -174,33 +148,34 @@ class DigestGossip(Rung):
                 stream is not None and numbers.lasts[-1] < stream.next and not stream.missing.firsts
             ):
                 continue  # the usual case: nothing new
-            self.ladder.learn(now, source, sender, numbers.last, out)
+            self.ladder.learn(now, sender, numbers.last, out)
             lacks = True
         for sender, last in digest.idle.items():
-            self.ladder.learn(now, source, sender, last, out)
+            self.ladder.learn(now, sender, last, out)
         if lacks:
             self._solicit(now, source, digest, out)
 
     def _solicit(self, now: float, source: int, digest: Digest, out: Effects) -> None:
-        lacking: PerSender = {}
+        lacking: PacketSets = {}
         for sender, numbers in digest.buffered.items():
-            missing = self.ladder.stream(sender).missing
+            missing = self.ladder.streams.of(sender).missing
             if missing:
                 lacking[sender] = missing.intersection(numbers)
         if self.ladder.settings.cyclic:
             self._leave_out_asked(now, lacking)
-        wanted: PerSender = {}
+        wanted: PacketSets = {}
         for sender, first, last in self._in_order(lacking):
             part = self._affordable(sender, first, last)
             if part is None:
                 break
             wanted.setdefault(sender, RangeSet()).add(*part)
+        wanted = self.ladder.worth_asking(now, wanted, out)
         if wanted:
             if self.ladder.settings.cyclic:
                 self._asked.append((now, wanted))
             self._ask(now, source, Solicit(digest.round, wanted), out)
 
-    def _leave_out_asked(self, now: float, lacking: PerSender) -> None:
+    def _leave_out_asked(self, now: float, lacking: PacketSets) -> None:
         """Opt. 3: what was solicited less than a round ago may be on its way; the turn is another's."""
         while self._asked and now - self._asked[0][0] >= self.ladder.settings.gossip_period:
             self._asked.popleft()
@@ -212,12 +187,12 @@ class DigestGossip(Rung):
     def _ask(self, now: float, source: int, solicit: Solicit, out: Effects) -> None:
         out.append(Unicast(source, solicit))
 
-    def _in_order(self, numbers: PerSender) -> list[Part]:
+    def _in_order(self, numbers: PacketSets) -> list[Span]:
         """All parts, the most recent first (opt. 4): those least far behind the last number of their sender."""
         recent_first = self.ladder.settings.recent_first
         aged = []
         for sender, of_sender in numbers.items():
-            following = self.ladder.stream(sender).next if of_sender else 0
+            following = self.ladder.streams.of(sender).next if of_sender else 0
             for first, last in of_sender.ranges():
                 age = following - last if recent_first else first - following
                 aged.append((age, sender, first, last))
@@ -248,10 +223,8 @@ class DigestGossip(Rung):
     # The member that is solicited.
 
     def _solicited(self, now: float, source: int, solicit: Solicit, out: Effects) -> None:
-        if solicit.round == self._round:
-            self._view.measured(source, now - self._began)
-        elif self.ladder.settings.same_round:
-            return  # opt. 1: who answers so late is not well, or the network is not
+        if solicit.round != self._round and self.ladder.settings.same_round:
+            return  # opt. 1: a member that answers so late is not well, or the network is not
         kept = {s: self.ladder.buffer.kept_of(s, numbers) for s, numbers in solicit.wanted.items()}
         for sender, first, last in self._in_order(kept):
             newest_first = range(last, first - 1, -1)
@@ -266,23 +239,15 @@ class DigestGossip(Rung):
         limit = self.ladder.settings.round_bytes
         if limit and self._sent_bytes and self._sent_bytes + len(packet.body) > limit:
             return False
-        if not self.ladder.service.take(now, 1):
+        if not self.ladder.repair_queue.take(now, 1):
             return False
         self._sent_bytes += len(packet.body)
         return True
 
     def _send(self, to: int, packet: Packet, out: Effects) -> None:
         """Opt. 7: that several ask one member for the same is unlikely, unless very many lack it."""
-        threshold = self.ladder.settings.multicast_after
-        if threshold:
-            askers = self._askers.setdefault((packet.sender, packet.seqno), [])
-            if to not in askers:
-                askers.append(to)
-            if len(askers) >= threshold:
-                askers.clear()
-                out.append(Multicast(Repair(packet, PEER)))
-                return
-        out.append(Unicast(to, Repair(packet, PEER)))
+        repair = Repair(packet, PEER)
+        out.append(Multicast(repair) if self._demand.is_high(packet, to) else Unicast(to, repair))
 
 
 class RegionalDigestGossip(DigestGossip):
@@ -294,7 +259,7 @@ class RegionalDigestGossip(DigestGossip):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._solicits: dict[int, tuple[float, PerSender]] = {}  # the last one to each peer
+        self._solicits: dict[int, tuple[float, PacketSets]] = {}  # the last one to each peer
 
     def _ask(self, now: float, source: int, solicit: Solicit, out: Effects) -> None:
         self._solicits[source] = (now, solicit.wanted)
@@ -310,6 +275,3 @@ class RegionalDigestGossip(DigestGossip):
         for packet in run:
             if packet.seqno in wanted.get(packet.sender, _NOTHING) and self._may_send(now, packet):
                 out.append(Multicast(Repair(packet, PEER), self.ladder.settings.region_hops))
-
-
-_NOTHING = RangeSet()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
-from gossamer.core.protocol import ProtocolSettings
-from gossamer.core.settings import SettingError, as_type, check_value, setting
+from gossamer.core.schema import SettingError, as_type, check_value, setting
+from gossamer.core.settings import ProtocolSettings
 from gossamer.presets import PRESETS, preset
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address
 from gossamer.settings.outside import given_outside

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.core.settings import SettingError, unknown_key
+from gossamer.core.schema import SettingError, unknown_key
 
 PREFIX = "GOSSAMER_"
 CONFIG = PREFIX + "CONFIG"

@@ -43,7 +43,7 @@ def wire_sizes(size: int, seqno: int = TYPICAL_SEQNO) -> "Sizes":
         signature=wire_size(Gossip({}, heartbeats=1, view=1)) - gossip,
         gap=wire_size(Gossip(one, view=1)) - gossip,
         next_gap=wire_size(Gossip(two, view=1)) - wire_size(Gossip(one, view=1)),
-        seen=wire_size(Gossip({}, {0: seqno}, view=1)) - gossip,
+        seen=wire_size(Gossip(seen={0: seqno, 1: seqno})) - wire_size(Gossip(seen={0: seqno})),
         request=wire_size(Request(one)),
         ack=wire_size(Ack(one)),
         heartbeat=wire_size(Heartbeat(seqno)),

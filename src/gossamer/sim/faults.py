@@ -6,7 +6,7 @@ A fault with `for` undoes itself: a partition heals, a crashed member recovers, 
 from collections.abc import Callable
 
 from gossamer.core.inputs import Disconnecting, LeaveAsked
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.sim.scenario import Fault, fault_members
 from gossamer.sim.world import ABSENT, ASLEEP, DOWN, OFFLINE, UP, World
 
@@ -85,7 +85,7 @@ class Faults:
             self._lost_memory[member] = fault.memory == "lost"
             world.recorder.noted(world.now, member, "crash", fault.memory)
             if fault.memory == "lost":
-                if world.sponsored:
+                if world.self_organized:
                     world.view = tuple(m for m in world.view if m != member)
                 world.ledger.excuse_member(world.now, member)
                 world.ledger.excuse_sender(world.now, member)
@@ -143,7 +143,7 @@ class Faults:
         for member in fault_members(fault):
             if world.states[member] != ABSENT:
                 continue
-            if not world.sponsored:
+            if not world.self_organized:
                 world.view = tuple(sorted({*world.view, member}))
             world.bring_up(member, world.ledger.horizon())
             world.change_view(world.view)
@@ -153,7 +153,7 @@ class Faults:
         for member in fault_members(fault):
             if world.states[member] == ABSENT:
                 continue
-            if world.sponsored and world.states[member] == UP:
+            if world.self_organized and world.states[member] == UP:
                 world.step(member, LeaveAsked())
             else:
                 world.leave(member)

@@ -53,7 +53,7 @@ class Network:
         self._link_loss = [link.loss for link in topology.links for _ in "ab"]
         self._worst_loss = max(self._link_loss, default=0.0)
         self._links_lose = LossSampler(self._worst_loss, rng)
-        self._impair = Impairments(scenario, len(topology.members), rng)
+        self._impair = ReceiverFaults(scenario, len(topology.members), rng)
         self._sides: list[int] | None = None
 
     def partition(self, sides: list[int] | None) -> None:
@@ -329,7 +329,7 @@ class HopNetwork(Network):
                 self._drop(member, "link")
 
 
-class Impairments:
+class ReceiverFaults:
     """What happens at a receiver, each on its own: loss, bursts, duplicates, late arrivals, a `lose` fault."""
 
     def __init__(self, scenario: Scenario, members: int, rng: Random) -> None:

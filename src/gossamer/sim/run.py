@@ -10,11 +10,12 @@ from time import perf_counter
 from typing import Any
 
 from gossamer.core.ladder import Automaton
-from gossamer.core.lanes import Lanes
-from gossamer.core.settings import SettingError
-from gossamer.presets import bounds, describe, promises
+from gossamer.core.schema import SettingError
+from gossamer.presets import describe
+from gossamer.rungs import bounds, holds_back, promises
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
+from gossamer.sim.lanes import Lanes
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
 from gossamer.sim.world import MakeStack, World
@@ -87,7 +88,7 @@ def simulate(
     count = len(topology.members)
     check_members(scenario, count)
     recorder = Recorder(sink)
-    lanes = Lanes(count, ordered=scenario.protocol.ordering != "none") if make_stack is None else None
+    lanes = Lanes(count, ordered=holds_back(scenario.protocol)) if make_stack is None else None
     make_stack = make_stack or stack_maker(scenario, count, sink is not None, lanes)
     world = World(scenario, topology, make_stack, recorder, lanes)
     faults = Faults(world, scenario.fault)
@@ -111,9 +112,13 @@ def _rare_collections() -> Iterator[None]:
 def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: Lanes | None = None) -> MakeStack:
     """How the members of a scenario get their stacks; the last members are the loggers."""
     loggers = tuple(range(count - scenario.protocol.loggers, count))
+    siblings: dict[type, Any] = {}
 
     def make(me: int, members: tuple[int, ...], rng: Random) -> Automaton:
-        return Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed, lanes=lanes)
+        stack = Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed, siblings=siblings)
+        if lanes is not None:
+            lanes.enter(stack)
+        return stack
 
     return make
 
@@ -167,7 +172,7 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
 def _buffers(world: World) -> dict[str, dict[str, float]]:
     """How full each member's buffer was, in packets, and how much each log holds at the end."""
     stacks = {str(m): s for m, s in enumerate(world.stacks) if isinstance(s, Stack)}
-    occupancies = {m: s.occupancy(world.now) for m, s in stacks.items()}
+    occupancies = {m: s.buffer.occupancy(world.now) for m, s in stacks.items()}
     return {
         "peak_packets": {m: o[0] for m, o in occupancies.items()},
         "mean_packets": {m: o[1] for m, o in occupancies.items()},

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossamer.core.protocol import ProtocolSettings
-from gossamer.core.settings import SettingError, build, setting
+from gossamer.core.schema import SettingError, build, setting
+from gossamer.core.settings import ProtocolSettings
 from gossamer.presets import preset
 
 FAULTS = (

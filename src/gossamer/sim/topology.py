@@ -11,8 +11,8 @@ with `a < b`. Routing is in `routes`: the shortest-path tree, by latency, from o
 from gossamer.sim.topologies.edge_list import from_file
 from gossamer.sim.topologies.graph import LINKS_MAX, Link, Topology, TopologyError
 from gossamer.sim.topologies.hierarchical import tiers, transit_stub
+from gossamer.sim.topologies.paths import routes
 from gossamer.sim.topologies.regular import lan, mesh, star, tree
-from gossamer.sim.topologies.routing import routes
 
 __all__ = [
     "LINKS_MAX",

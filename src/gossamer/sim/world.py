@@ -10,11 +10,11 @@ from math import inf
 from random import Random
 from typing import Any
 
+from gossamer.core.arrival import arrival
 from gossamer.core.effects import (
     Announce,
     BecomeMember,
     BecomeStranger,
-    CheckOut,
     Collect,
     Deliver,
     Effect,
@@ -25,16 +25,19 @@ from gossamer.core.effects import (
     Refuse,
     Replay,
     ReportLost,
+    ReserveNumbers,
     TellHoldings,
     Unicast,
 )
-from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, Phase
+from gossamer.core.ids import EVERYONE, LOGGER, Phase
 from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
-from gossamer.core.lanes import Lanes
-from gossamer.core.messages import Data, Holdings, Message, PerSender, Repair
+from gossamer.core.messages import Holdings, Message, Repair
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
+from gossamer.rungs import self_organized
+from gossamer.sim.lanes import Lanes
 from gossamer.sim.ledger import Ledger
 from gossamer.sim.network import HopNetwork, Network
 from gossamer.sim.scenario import Scenario
@@ -60,9 +63,9 @@ class Disk:
 
     def __init__(self) -> None:
         self.log: dict[int, dict[int, Packet]] = {}
-        self.checked_out = 0
+        self.reserved = 0
 
-    def logged(self) -> PerSender:
+    def logged(self) -> PacketSets:
         """Which packets the log holds."""
         held = ((sender, by_number) for sender, by_number in sorted(self.log.items()) if by_number)
         return {sender: RangeSet((n, n) for n in sorted(by_number)) for sender, by_number in held}
@@ -86,7 +89,7 @@ class World:
         self.ledger = Ledger(self.count)
         self.recorder = recorder
         self.states = [UP] * self.count
-        self.sponsored = scenario.protocol.membership == "sponsored"
+        self.self_organized = self_organized(scenario.protocol)
         self.disturbed = bool(scenario.fault)  # whether anybody can be other than UP
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
@@ -97,7 +100,7 @@ class World:
         self._order = 0
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
-        self._inboxes: dict[int, list[Received | Heard]] = {}
+        self._inboxes: dict[int, list[tuple[Received | Heard, int]]] = {}
         self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
@@ -112,7 +115,7 @@ class World:
             Replay: self._replay,
             Collect: self._collect,
             TellHoldings: self._tell_holdings,
-            CheckOut: self._check_out,
+            ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
             Note: self._note,
             BecomeMember: self._become_member,
@@ -159,7 +162,7 @@ class World:
         """A fresh stack for `member`, which goes on with what is on its disk; it is owed what follows `horizon`."""
         disk = self.disks[member]
         view = self.view
-        if self.sponsored and self.now > 0:  # it has to find out who is there, and where to begin
+        if self.self_organized and self.now > 0:  # it has to find out who is there, and where to begin
             view, horizon = (), {}
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
@@ -167,12 +170,12 @@ class World:
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
         self._wake_at[member] = inf
-        self.step(member, Started(horizon, recovers, disk.checked_out, disk.logged()))
+        self.step(member, Started(horizon, recovers, disk.reserved, disk.logged()))
 
     def change_view(self, view: tuple[int, ...]) -> None:
         """The oracle tells everyone who the members are now, unless they find out for themselves."""
         self.view = view
-        if self.sponsored:
+        if self.self_organized:
             return
         for member in view:
             if self.states[member] == UP:
@@ -197,8 +200,8 @@ class World:
         self.states[member] = UP
         if was_offline:
             self.step(member, Reconnected())
-        for happened in self._inboxes.pop(member, []):
-            self._arrived(([member], happened))
+        for happened, transmitter in self._inboxes.pop(member, []):
+            self._arrived(([member], happened, transmitter))
         self._wake_at[member] = inf
         self.step(member, Woke())
 
@@ -239,12 +242,12 @@ class World:
             self.at(deadline, self._wake, member)
 
     def _arrived(self, argument: Any) -> None:
-        """A message reaches `members`, all at this moment."""
-        members, happened = argument
+        """A message reaches `members`, all at this moment; `transmitter` sent it last."""
+        members, happened, transmitter = argument
         if self.disturbed:
-            members = self._awake(members, happened)
+            members = self._awake(members, happened, transmitter)
         if self.recorder.tracing:
-            self.recorder.received(self.now, members, happened)
+            self.recorder.received(self.now, members, happened, transmitter)
         if type(happened) is Received:
             self._received(members, happened)
         else:
@@ -273,21 +276,21 @@ class World:
             delivering = [m for m in members if m not in others] if others else members
             self._delivered(delivering, happened.run, happened.phase)
 
-    def _awake(self, members: list[int], happened: Received | Heard) -> list[int]:
+    def _awake(self, members: list[int], happened: Received | Heard, transmitter: int) -> list[int]:
         awake = []
         for member in members:
             if self.states[member] == UP:
                 awake.append(member)
             elif self.states[member] == ASLEEP:
-                self._keep_for_later(member, happened)
+                self._keep_for_later(member, happened, transmitter)
             else:
                 self.recorder.dropped(self.now, member, "unreachable")
         return awake
 
-    def _keep_for_later(self, member: int, happened: Received | Heard) -> None:
+    def _keep_for_later(self, member: int, happened: Received | Heard, transmitter: int) -> None:
         inbox = self._inboxes.setdefault(member, [])
         if len(inbox) < INBOX_PACKETS:
-            inbox.append(happened)
+            inbox.append((happened, transmitter))
         else:
             self.recorder.dropped(self.now, member, "inbox")
 
@@ -314,17 +317,11 @@ class World:
         return self._sized[1]
 
     def _arrival(self, source: int, message: Message) -> Callable[[float, list[int]], None]:
-        happened: Received | Heard
-        if isinstance(message, Data):
-            happened = Received(source, [message.packet], FIRST_PASS)
-        elif isinstance(message, Repair):
-            happened = Received(source, [message.packet], message.phase)
-        else:
-            happened = Heard(source, message)
+        happened = arrival(source, message)
 
         def arrive(time: float, members: list[int]) -> None:
             self._order += 1  # as `at` does, once more because this is where most events come from
-            heappush(self._heap, (time, self._order, self._arrived, (members, happened)))
+            heappush(self._heap, (time, self._order, self._arrived, (members, happened, source)))
 
         return arrive
 
@@ -372,8 +369,8 @@ class World:
     def _tell_holdings(self, member: int, effect: TellHoldings) -> None:
         self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged())))
 
-    def _check_out(self, member: int, effect: CheckOut) -> None:
-        self.disks[member].checked_out = effect.below
+    def _reserve(self, member: int, effect: ReserveNumbers) -> None:
+        self.disks[member].reserved = effect.below
 
     def _mark_stable(self, member: int, effect: MarkStable) -> None:
         if self.recorder.tracing:

@@ -18,7 +18,7 @@ from gossamer.spec.report import Findings, Violation
 from gossamer.trace.rows import Ints, Mask, Rows
 
 
-class Fifo:
+class FifoOrder:
     name = "fifo"
     reference = "002 §1 (a)"
 

@@ -14,7 +14,7 @@ from gossamer.spec.agreement import Agreement
 from gossamer.spec.arrays import integers
 from gossamer.spec.buffers import BoundedBuffers
 from gossamer.spec.channel import Channel
-from gossamer.spec.fifo import Fifo
+from gossamer.spec.fifo import FifoOrder
 from gossamer.spec.promises import PROMISES, Metadata, promised
 from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
 from gossamer.spec.report import Findings, Report, Result, Violation
@@ -37,7 +37,7 @@ class Checker(Protocol):
 
 CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
     checker.name: checker
-    for checker in (ReliableMulticast, ReliableMulticastWithCrashes, Channel, Fifo, Agreement, BoundedBuffers)
+    for checker in (ReliableMulticast, ReliableMulticastWithCrashes, Channel, FifoOrder, Agreement, BoundedBuffers)
 }
 
 Words = dict[str, object]

@@ -7,7 +7,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from gossamer.store.contract import Consumer, Damaged, Entry, LogStore, StoreDamaged, StoreError, StoreFull
+from gossamer.store.contract import Consumer, Damaged, LogEntry, LogStore, StoreDamaged, StoreError, StoreFull
 from gossamer.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Consumer",
     "Damaged",
-    "Entry",
+    "LogEntry",
     "LogStore",
     "MemoryStore",
     "StoreDamaged",

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossamer.core.messages import PerSender
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
-from gossamer.store.blocks import PACKETS_MAX, Block, BlockError, count_packets, unpack
 from gossamer.store.layout import KEY
+from gossamer.store.packed_blocks import PACKETS_MAX, BlockError, PackedBlock, count_packets, unpack
 
 if TYPE_CHECKING:
     from lmdb import Cursor
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gossamer.store.range_table import Table
 
 
-def find(table: Table, sender: int, first: int, last: int) -> Block | None:
+def find(table: Table, sender: int, first: int, last: int) -> PackedBlock | None:
     """Packet `first`, and those up to `last` that share its block; None if it has none, or its table is damaged."""
     begin = _seek(table, sender, first)
     if begin is None or begin > first:
@@ -72,9 +72,9 @@ def _delete_if_alone(table: Cursor[bytes], sender: int, first: int, number: int,
         table.delete()
 
 
-def numbers(table: Cursor[bytes]) -> PerSender:
+def numbers(table: Cursor[bytes]) -> PacketSets:
     """Every number of every block."""
-    found: PerSender = {}
+    found: PacketSets = {}
     for key, value in table:
         sender, first = KEY.unpack(key)
         found.setdefault(sender, RangeSet()).add(first, first + max(1, count_packets(value)) - 1)

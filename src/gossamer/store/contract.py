@@ -9,7 +9,7 @@ unharmed.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, Self
 
-from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.packet_sets import Horizon, PacketSets
 
 
 class StoreError(Exception):
@@ -33,7 +33,7 @@ class Damaged(StoreError):
         self.seqno = seqno
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One logged packet."""
 
     sender: int
@@ -57,19 +57,19 @@ class Consumer(NamedTuple):
 class LogStore(Protocol):
     """The contract; `tests/store/test_contract.py` holds every implementation to it."""
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[LogEntry]) -> None:
         """Store them in one transaction and sync it. What is held stays as it is, what was collected stays out."""
 
-    def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
+    def read(self, sender: int, first: int, last: int) -> Iterator[LogEntry]:
         """What is held of `first..last`, ascending. `Damaged` at an entry that is; go on behind it to read the rest."""
 
-    def held(self) -> PerSender:
+    def held(self) -> PacketSets:
         """Which packets the store holds."""
 
-    def collected(self) -> PerSender:
+    def collected(self) -> PacketSets:
         """Which numbers `collect` was ever told of: not to be stored again, and gone for whoever still wants them."""
 
-    def collect(self, numbers: PerSender) -> int:
+    def collect(self, numbers: PacketSets) -> int:
         """Forget these, durably, in one sweep per range; how many were held.
 
         A number that was not held is done with all the same: say so of one that was never sent, and nobody waits.
@@ -87,10 +87,10 @@ class LogStore(Protocol):
     def forget_consumer(self, consumer: str) -> bool:
         """Let it hold back nothing any more; whether there was one."""
 
-    def check_out(self, below: int) -> None:
+    def reserve(self, below: int) -> None:
         """The logger's own numbers below this may have been used (000 §6.2)."""
 
-    def checked_out(self) -> int:
+    def reserved(self) -> int:
         """As last checked out; 0 in a new store."""
 
     def bytes_used(self) -> int:

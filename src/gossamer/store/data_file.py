@@ -16,11 +16,11 @@ from pathlib import Path
 from struct import Struct, error
 from typing import Any, Final, NamedTuple, cast
 
-from gossamer.core.messages import PerSender
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
-from gossamer.store.blocks import BLOCK_BYTES_MAX, Block, BlockError, unpack
-from gossamer.store.contract import Entry, StoreDamaged, StoreError
+from gossamer.store.contract import LogEntry, StoreDamaged, StoreError
 from gossamer.store.layout import KEY
+from gossamer.store.packed_blocks import BLOCK_BYTES_MAX, BlockError, PackedBlock, unpack
 
 DATA_FILE: Final = "data.mdb"
 
@@ -97,15 +97,15 @@ def _newest(store: Path) -> int:
         return max((meta.transaction for meta in _metas(file.fileno())), default=0)
 
 
-def salvage(store: Path, progress: Callable[[float], None] = lambda done: None) -> PerSender:
+def salvage(store: Path, progress: Callable[[float], None] = lambda done: None) -> PacketSets:
     """Which packets a damaged data file still holds intact, collected ones that were not yet overwritten included."""
-    found: PerSender = {}
+    found: PacketSets = {}
     for entry in salvaged_entries(store, progress):
         found.setdefault(entry.sender, RangeSet()).add(entry.seqno)
     return dict(sorted(found.items()))
 
 
-def salvaged_entries(store: Path, progress: Callable[[float], None] = lambda done: None) -> Iterator[Entry]:
+def salvaged_entries(store: Path, progress: Callable[[float], None] = lambda done: None) -> Iterator[LogEntry]:
     """Every intact entry in the pages of a data file, in no particular order, some of them twice."""
     with (store / DATA_FILE).open("rb") as file:
         descriptor = file.fileno()
@@ -122,7 +122,7 @@ def salvaged_entries(store: Path, progress: Callable[[float], None] = lambda don
                 progress(number / pages)
 
 
-def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[Block]:
+def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[PackedBlock]:
     """The blocks of a leaf whose tables are intact."""
     for at in range(_PAGE.size, min(lower, len(page) - 1), _OFFSET.size):
         try:
@@ -141,10 +141,12 @@ def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[Block]:
             continue  # a node that points outside of its page or of the file, or at something else
 
 
-def _intact(block: Block) -> Iterator[Entry]:
+def _intact(block: PackedBlock) -> Iterator[LogEntry]:
     for at in range(len(block.datagrams)):
         one = slice(at, at + 1)
-        alone = Block(block.sender, block.first + at, block.times[one], block.checksums[one], block.datagrams[one])
+        alone = PackedBlock(
+            block.sender, block.first + at, block.times[one], block.checksums[one], block.datagrams[one]
+        )
         yield from alone.entries()[0]
 
 

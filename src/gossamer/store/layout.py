@@ -16,8 +16,8 @@ from struct import Struct
 from typing import Final
 
 from gossamer.core.checksum import crc32
-from gossamer.core.messages import Horizon
-from gossamer.store.contract import Consumer, Entry, StoreError
+from gossamer.core.packet_sets import Horizon
+from gossamer.store.contract import Consumer, LogEntry, StoreError
 
 VERSION: Final = 2
 NUMBER_MAX: Final = (1 << 63) - 1
@@ -43,7 +43,7 @@ def without_checksum(key: bytes | memoryview, value: bytes | memoryview) -> byte
     return content
 
 
-def check_entries(entries: Iterable[Entry]) -> None:
+def check_entries(entries: Iterable[LogEntry]) -> None:
     """StoreError for what no store could hold."""
     for sender, seqno, time_ns, datagram in entries:
         if not 0 <= sender < 1 << 64 or not 0 <= seqno < 1 << 63:

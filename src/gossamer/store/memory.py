@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.ranges import RangeSet
-from gossamer.store.contract import Consumer, Entry
+from gossamer.store.contract import Consumer, LogEntry
 from gossamer.store.layout import advanced, check_commit, check_entries
 
 
@@ -15,14 +15,14 @@ class MemoryStore:
 
     def __init__(self, group: str = "") -> None:
         self.group = group
-        self._entries: dict[int, dict[int, Entry]] = {}
-        self._held: PerSender = {}
-        self._collected: PerSender = {}
+        self._entries: dict[int, dict[int, LogEntry]] = {}
+        self._held: PacketSets = {}
+        self._collected: PacketSets = {}
         self._consumers: dict[str, Consumer] = {}
-        self._checked_out = 0
+        self._reserved = 0
         self._bytes = 0
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[LogEntry]) -> None:
         """See `LogStore`."""
         entries = list(entries)
         check_entries(entries)
@@ -33,7 +33,7 @@ class MemoryStore:
                 self._held.setdefault(entry.sender, RangeSet()).add(entry.seqno)
                 self._bytes += len(entry.datagram)
 
-    def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
+    def read(self, sender: int, first: int, last: int) -> Iterator[LogEntry]:
         """See `LogStore`."""
         entries = self._entries.get(sender, {})
         for inside_first, inside_last in self._held.get(sender, RangeSet()).within(first, last):
@@ -41,15 +41,15 @@ class MemoryStore:
                 if seqno in entries:  # it may have been collected since
                     yield entries[seqno]
 
-    def held(self) -> PerSender:
+    def held(self) -> PacketSets:
         """See `LogStore`."""
         return {sender: numbers.copy() for sender, numbers in sorted(self._held.items()) if numbers}
 
-    def collected(self) -> PerSender:
+    def collected(self) -> PacketSets:
         """See `LogStore`."""
         return {sender: numbers.copy() for sender, numbers in sorted(self._collected.items()) if numbers}
 
-    def collect(self, numbers: PerSender) -> int:
+    def collect(self, numbers: PacketSets) -> int:
         """See `LogStore`."""
         count = 0
         for sender, done in numbers.items():
@@ -83,13 +83,13 @@ class MemoryStore:
         """See `LogStore`."""
         return self._consumers.pop(consumer, None) is not None
 
-    def check_out(self, below: int) -> None:
+    def reserve(self, below: int) -> None:
         """See `LogStore`."""
-        self._checked_out = max(self._checked_out, below)
+        self._reserved = max(self._reserved, below)
 
-    def checked_out(self) -> int:
+    def reserved(self) -> int:
         """See `LogStore`."""
-        return self._checked_out
+        return self._reserved
 
     def bytes_used(self) -> int:
         """See `LogStore`."""

@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from gossamer.core.messages import Horizon, PerSender
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.ranges import RangeSet
-from gossamer.store import block_table, blocks, range_table
-from gossamer.store.blocks import Block
-from gossamer.store.contract import Consumer, Damaged, Entry, StoreError, StoreFull
+from gossamer.store import block_table, packed_blocks, range_table
+from gossamer.store.contract import Consumer, Damaged, LogEntry, StoreError, StoreFull
 from gossamer.store.data_file import DATA_FILE, check_structure, check_whole
 from gossamer.store.environment import DatabaseName, Environment, acquire, release
 from gossamer.store.layout import (
@@ -39,6 +38,7 @@ from gossamer.store.layout import (
     with_checksum,
     without_checksum,
 )
+from gossamer.store.packed_blocks import PackedBlock
 
 if TYPE_CHECKING:
     import lmdb
@@ -81,12 +81,12 @@ class LmdbStore:
 
     # Writing
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[LogEntry]) -> None:
         """See `LogStore`."""
-        by_sender: dict[int, dict[int, Entry]] = {}
+        by_sender: dict[int, dict[int, LogEntry]] = {}
         for entry in entries:
             by_sender.setdefault(entry.sender, {}).setdefault(entry.seqno, entry)
-        new: PerSender = {}
+        new: PacketSets = {}
         items: list[tuple[bytes, bytes]] = []
         for sender, by_number in sorted(by_sender.items()):
             check_entries(by_number.values())
@@ -110,7 +110,7 @@ class LmdbStore:
             for sender, numbers in new.items():
                 self._held.setdefault(sender, RangeSet()).update(numbers)
 
-    def collect(self, numbers: PerSender) -> int:
+    def collect(self, numbers: PacketSets) -> int:
         """See `LogStore`."""
         count = 0
         for sender, done in sorted(numbers.items()):
@@ -126,7 +126,7 @@ class LmdbStore:
             block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, held)
             range_table.discard(transaction.cursor(self._db("held")), sender, seqno, seqno)
 
-        self._write(work, 2 * blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
+        self._write(work, 2 * packed_blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
         with self._tables:
             self._held.setdefault(sender, RangeSet()).discard(seqno)
 
@@ -149,14 +149,14 @@ class LmdbStore:
         self._env.make_writable()
         return self._env.write(lambda t: t.delete(consumer.encode(), db=self._db("consumers")), SMALL_BYTES, reserve=0)
 
-    def check_out(self, below: int) -> None:
+    def reserve(self, below: int) -> None:
         """See `LogStore`."""
-        if below > self.checked_out():
+        if below > self.reserved():
             self._put_about({b"checked out": NUMBER.pack(below)})
 
     # Reading
 
-    def read(self, sender: int, first: int, last: int) -> Iterator[Entry]:
+    def read(self, sender: int, first: int, last: int) -> Iterator[LogEntry]:
         """See `LogStore`. No transaction is open while the caller works: it may take as long as it likes."""
         first, last = max(first, 0), min(last, NUMBER_MAX)
         while first <= last:
@@ -165,14 +165,14 @@ class LmdbStore:
             if damaged is not None:
                 raise damaged
 
-    def held(self) -> PerSender:
+    def held(self) -> PacketSets:
         """See `LogStore`."""
         if self.readonly:
             return self._ranges("held")
         with self._tables:
             return _copy(self._held)
 
-    def collected(self) -> PerSender:
+    def collected(self) -> PacketSets:
         """See `LogStore`."""
         if self.readonly:
             return self._ranges("collected")
@@ -183,7 +183,7 @@ class LmdbStore:
         """See `LogStore`."""
         return [unpack_consumer(name.decode(), value) for name, value in self._rows("consumers").items()]
 
-    def checked_out(self) -> int:
+    def reserved(self) -> int:
         """See `LogStore`."""
         return self._about_number(b"checked out")
 
@@ -245,7 +245,7 @@ class LmdbStore:
 
         self._write(work, SMALL_BYTES)
 
-    def _load(self) -> tuple[PerSender, PerSender]:
+    def _load(self) -> tuple[PacketSets, PacketSets]:
         """The ranges held and collected; those held are found anew if that table is missing or damaged."""
         collected = self._ranges("collected")
         try:
@@ -256,10 +256,10 @@ class LmdbStore:
             held = self._rebuild(collected)
         return held, collected
 
-    def _rebuild(self, collected: PerSender) -> PerSender:
+    def _rebuild(self, collected: PacketSets) -> PacketSets:
         """The table `held` anew, from the blocks."""
 
-        def work(transaction: Writing) -> PerSender:
+        def work(transaction: Writing) -> PacketSets:
             held = block_table.numbers(transaction.cursor(self._db("packets")))
             transaction.drop(self._db("held"), delete=False)
             table = transaction.cursor(self._db("held"))
@@ -300,7 +300,7 @@ class LmdbStore:
             self._broken = error
             raise
 
-    def _unknown(self, sender: int, by_number: dict[int, Entry]) -> RangeSet:
+    def _unknown(self, sender: int, by_number: dict[int, LogEntry]) -> RangeSet:
         """Those of these numbers that are neither held nor collected."""
         numbers = RangeSet()
         for number in sorted(by_number):
@@ -340,9 +340,9 @@ class LmdbStore:
         average = max(1, self.bytes_used() // max(1, entries))
         return max(64, min(SWEEP_ENTRIES_MAX, SWEEP_BYTES // average))
 
-    def _read_some(self, sender: int, first: int, last: int) -> tuple[list[Entry], Damaged | None, int]:
+    def _read_some(self, sender: int, first: int, last: int) -> tuple[list[LogEntry], Damaged | None, int]:
         """What is held of `first..last`, or the beginning of it: the entries, what stopped us, and where to go on."""
-        found: list[Block] = []
+        found: list[PackedBlock] = []
         damaged: Damaged | None = None
         copied = 0
         with self._env.reading() as transaction:
@@ -361,7 +361,7 @@ class LmdbStore:
                     copied += sum(map(len, block.datagrams))
         return *_intact(found, damaged), first
 
-    def _ranges(self, name: DatabaseName) -> PerSender:
+    def _ranges(self, name: DatabaseName) -> PacketSets:
         with self._env.reading() as transaction:
             return range_table.load(transaction.cursor(self._db(name)))
 
@@ -429,16 +429,16 @@ def _shortened(held: RangeSet, last: int, entries_max: int) -> int:
     return last
 
 
-def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, Entry]) -> Iterator[tuple[bytes, bytes]]:
+def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, LogEntry]) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values for these of a sender's entries."""
     for first, last in numbers.ranges():
-        for block in blocks.blocks_of([by_number[number] for number in range(first, last + 1)]):
+        for block in packed_blocks.blocks_of([by_number[number] for number in range(first, last + 1)]):
             yield KEY.pack(sender, block.first), block.pack()
 
 
-def _intact(found: list[Block], damaged: Damaged | None) -> tuple[list[Entry], Damaged | None]:
+def _intact(found: list[PackedBlock], damaged: Damaged | None) -> tuple[list[LogEntry], Damaged | None]:
     """The entries of these blocks up to a damaged one, and that one; else the one that comes behind them."""
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     for block in found:
         intact, broken = block.entries()
         entries += intact
@@ -447,5 +447,5 @@ def _intact(found: list[Block], damaged: Damaged | None) -> tuple[list[Entry], D
     return entries, damaged
 
 
-def _copy(table: PerSender) -> PerSender:
+def _copy(table: PacketSets) -> PacketSets:
     return {sender: numbers.copy() for sender, numbers in sorted(table.items()) if numbers}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gossamer.core.messages import PerSender
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import Range, RangeSet
 from gossamer.store.layout import KEY, NUMBER, with_checksum, without_checksum
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     Table = Cursor[bytes] | Cursor[memoryview]
 
 
-def load(table: Table) -> PerSender:
+def load(table: Table) -> PacketSets:
     """All of it."""
-    found: PerSender = {}
+    found: PacketSets = {}
     for key, value in table.iternext() if table.first() else ():
         sender, first = KEY.unpack(key)
         found.setdefault(sender, RangeSet()).add(first, *NUMBER.unpack(without_checksum(key, value)))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gossamer.core.messages import PerSender
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
 from gossamer.store import open_store
 from gossamer.store.contract import Consumer, Damaged, LogStore, StoreDamaged, StoreError
@@ -52,7 +52,7 @@ def _survey(path: Path, verify: bool, progress: Progress) -> dict[str, Any]:
             "packets": _count(held),
             "bytes": store.bytes_used(),
             "file_bytes": (path / DATA_FILE).stat().st_size,
-            "checked_out": store.checked_out(),
+            "reserved": store.reserved(),
             "oldest_ns": min((times["oldest_ns"] for times in senders.values() if "oldest_ns" in times), default=None),
             "newest_ns": max((times["newest_ns"] for times in senders.values() if "newest_ns" in times), default=None),
             "senders": senders,
@@ -76,7 +76,7 @@ def _times(store: LogStore, sender: int, held: RangeSet) -> dict[str, int]:
     return found
 
 
-def _consumer(consumer: Consumer, held: PerSender) -> dict[str, Any]:
+def _consumer(consumer: Consumer, held: PacketSets) -> dict[str, Any]:
     """Its positions, when it last committed, and how many packets it holds back."""
     behind = sum(
         last - first + 1
@@ -87,7 +87,7 @@ def _consumer(consumer: Consumer, held: PerSender) -> dict[str, Any]:
     return {"committed": committed, "time_ns": consumer.time_ns, "behind": behind}
 
 
-def _damaged(store: LogStore, held: PerSender, progress: Progress) -> list[list[int]]:
+def _damaged(store: LogStore, held: PacketSets, progress: Progress) -> list[list[int]]:
     """Sender and number of every packet that cannot be read."""
     found: list[list[int]] = []
     total, done = max(1, _count(held)), 0
@@ -107,7 +107,7 @@ def _damaged(store: LogStore, held: PerSender, progress: Progress) -> list[list[
     return found
 
 
-def _count(table: PerSender) -> int:
+def _count(table: PacketSets) -> int:
     return sum(map(len, table.values()))
 
 

@@ -36,14 +36,14 @@ class Recorder:
             sender, seqno, phase = _carried(message)
             self._sink.row(_ns(now), member, message.kind, sender, seqno, to, size, phase)
 
-    def received(self, now: float, members: Sequence[int], happened: Received | Heard) -> None:
-        """A message reached `members`."""
+    def received(self, now: float, members: Sequence[int], happened: Received | Heard, transmitter: int) -> None:
+        """A message reached `members`; `transmitter` put it on the network."""
         if self._sink is not None:
             if isinstance(happened, Received):
                 sender, seqno, phase = happened.sender, happened.first, str(happened.phase)
             else:
                 sender, seqno, phase = -1, -1, happened.message.kind
-            self._sink.many(_ns(now), members, "receive", sender, seqno, happened.source, 0, phase)
+            self._sink.many(_ns(now), members, "receive", sender, seqno, transmitter, 0, phase)
 
     def published(self, now: float, packet: Packet) -> None:
         """A packet exists."""

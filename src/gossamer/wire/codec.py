@@ -20,7 +20,6 @@ from gossamer.core.messages import (
     Ack,
     Collected,
     Data,
-    Digest,
     Echo,
     Gossip,
     Heartbeat,
@@ -28,19 +27,20 @@ from gossamer.core.messages import (
     Holdings,
     Join,
     Leave,
-    Members,
     Message,
-    Never,
+    NeverSent,
     Piece,
     Probe,
     Profile,
     Recall,
     Repair,
-    Report,
     Request,
+    SeenReport,
     Solicit,
+    ViewUpdate,
 )
 from gossamer.core.packets import Packet
+from gossamer.wire import gossip
 from gossamer.wire.fields import (
     BYTES,
     ENTRIES,
@@ -49,9 +49,8 @@ from gossamer.wire.fields import (
     HORIZON,
     LAST,
     NUMBER,
-    PER_SENDER,
+    PACKET_SETS,
     PHASES,
-    SIGNATURE,
     FieldCodec,
 )
 
@@ -66,41 +65,30 @@ DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
 """What a data datagram has besides its body."""
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
-_DATA, _REPAIR = 1, 2
+_DATA, _REPAIR, _GOSSIP = 1, 2, 22
 _DATA_HEAD = Struct("!IIqq")
 _DATA_BEGINS: Final = int.from_bytes((MAGIC, VERSION, _DATA, 0))
 _BODY_AT: Final = _DATA_HEAD.size
 _INTACT: Final = 0x2144DF1C
 """The CRC-32 of anything that ends in its own CRC-32."""
 _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
-    Ack: (3, (("have", PER_SENDER),)),
-    Request: (4, (("wanted", PER_SENDER),)),
-    Gossip: (
-        5,
-        (
-            ("missing", PER_SENDER),
-            ("seen", HORIZON),
-            ("heartbeats", SIGNATURE),
-            ("view", SIGNATURE),
-            ("stamp", NUMBER),
-        ),
-    ),
-    Collected: (6, (("gone", PER_SENDER),)),
-    Never: (7, (("numbers", PER_SENDER), ("lost", FLAG))),
+    Ack: (3, (("have", PACKET_SETS),)),
+    Request: (4, (("wanted", PACKET_SETS),)),
+    Collected: (6, (("gone", PACKET_SETS),)),
+    NeverSent: (7, (("numbers", PACKET_SETS), ("lost", FLAG))),
     Echo: (8, (("stamp", NUMBER),)),
     Heartbeat: (9, (("last", LAST),)),
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
-    Digest: (11, (("round", NUMBER), ("buffered", PER_SENDER), ("idle", HORIZON))),
-    Solicit: (12, (("round", NUMBER), ("wanted", PER_SENDER))),
+    Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
-    Report: (16, (("seen", NUMBER),)),
+    SeenReport: (16, (("seen", NUMBER),)),
     Recall: (17, (("since_ns", NUMBER),)),
-    Holdings: (18, (("numbers", PER_SENDER), ("since_ns", NUMBER), ("part", NUMBER), ("parts", NUMBER))),
+    Holdings: (18, (("numbers", PACKET_SETS), ("since_ns", NUMBER), ("part", NUMBER), ("parts", NUMBER))),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
-    Members: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
+    ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
@@ -128,6 +116,10 @@ def encode(header: Header, message: Message) -> bytes:
     if isinstance(message, Repair):
         head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
         return checksummed(head + bytes([PHASES.index(message.phase)]) + encode_packet(header.group, message.packet))
+    if isinstance(message, Gossip):
+        out = bytearray(_HEADER.pack(MAGIC, VERSION, _GOSSIP, 0, header.group, header.source))
+        gossip.put(out, message)
+        return checksummed(bytes(out))
     code, fields = _FIELDS[type(message)]
     out = bytearray(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source))
     for name, codec in fields:
@@ -179,6 +171,8 @@ def size(message: Message) -> int:
     if isinstance(message, Repair):
         return REPAIR_BYTES + len(message.packet.body)
     total = HEADER_BYTES + CHECKSUM_BYTES
+    if isinstance(message, Gossip):
+        return total + gossip.size(message)
     for value_of, size_of in _SIZES[type(message)]:
         total += size_of(value_of(message))
     return total
@@ -219,17 +213,21 @@ def _decode_message(header: Header, code: int, data: memoryview) -> Message:
         return Data(_decode_packet(header, data))
     if code == _REPAIR:
         return _decode_repair(header, data)
-    if code not in _BY_CODE:
+    if code != _GOSSIP and code not in _BY_CODE:
         raise WireError(f"unknown message code {code}")
+    message, at = gossip.get(data, HEADER_BYTES) if code == _GOSSIP else _decode_fields(code, data)
+    if at != len(data):
+        raise WireError(f"{len(data) - at} bytes after the end of the message")
+    return message
+
+
+def _decode_fields(code: int, data: memoryview) -> tuple[Message, int]:
     cls, fields = _BY_CODE[code]
     at = HEADER_BYTES
     values = {}
     for name, codec in fields:
         values[name], at = codec.get(data, at)
-    if at != len(data):
-        raise WireError(f"{len(data) - at} bytes behind the end of the message")
-    message: Message = cls(**values)
-    return message
+    return cls(**values), at
 
 
 def _decode_packet(header: Header, data: memoryview) -> Packet:

@@ -8,14 +8,15 @@ from typing import Any, Protocol
 
 from gossamer.core import varint
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, Phase
-from gossamer.core.messages import Entry, Horizon, PerSender
+from gossamer.core.messages import Digest, MemberEntry
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.ranges import RangeSet
 
 PHASES: tuple[Phase, ...] = (FIRST_PASS, PEER, LOGGER)
 
 _ADDRESS_BYTES_MAX = 64
 
-Data = bytes | memoryview
+Raw = bytes | memoryview
 
 
 class FieldCodec(Protocol):
@@ -27,11 +28,11 @@ class FieldCodec(Protocol):
     def size(self, value: Any) -> int:
         """How many bytes `put` appends."""
 
-    def get(self, data: Data, at: int) -> tuple[Any, int]:
+    def get(self, data: Raw, at: int) -> tuple[Any, int]:
         """The value at offset `at` and the offset behind it; ValueError if malformed."""
 
 
-def _count(data: Data, at: int, bytes_each: int) -> tuple[int, int]:
+def _count(data: Raw, at: int, bytes_each: int) -> tuple[int, int]:
     """A number of things that follow, refused if they cannot fit."""
     count, at = varint.get(data, at)
     if count > (len(data) - at) // bytes_each:
@@ -39,7 +40,7 @@ def _count(data: Data, at: int, bytes_each: int) -> tuple[int, int]:
     return count, at
 
 
-def _member(data: Data, at: int) -> tuple[int, int]:
+def _member(data: Raw, at: int) -> tuple[int, int]:
     member, at = varint.get(data, at)
     if member >= 1 << 63:
         raise ValueError("member beyond 63 bits")
@@ -63,7 +64,7 @@ class _Last:
     def size(self, value: int) -> int:
         return varint.size(value + 1)
 
-    def get(self, data: Data, at: int) -> tuple[int, int]:
+    def get(self, data: Raw, at: int) -> tuple[int, int]:
         value, at = _member(data, at)
         return value - 1, at
 
@@ -77,7 +78,7 @@ class _Flag:
     def size(self, value: bool) -> int:
         return 1
 
-    def get(self, data: Data, at: int) -> tuple[bool, int]:
+    def get(self, data: Raw, at: int) -> tuple[bool, int]:
         if at >= len(data) or data[at] > 1:
             raise ValueError("a flag is neither 0 nor 1")
         return bool(data[at]), at + 1
@@ -94,7 +95,7 @@ class _Signature:
     def size(self, value: int) -> int:
         return 9 if value else 1
 
-    def get(self, data: Data, at: int) -> tuple[int, int]:
+    def get(self, data: Raw, at: int) -> tuple[int, int]:
         there, at = FLAG.get(data, at)
         if not there:
             return 0, at
@@ -106,22 +107,22 @@ class _Signature:
 class _PerSender:
     """Sets of sequence numbers, by sender."""
 
-    def put(self, out: bytearray, value: PerSender) -> None:
+    def put(self, out: bytearray, value: PacketSets) -> None:
         varint.put(out, len(value))
         for sender, numbers in value.items():
             varint.put(out, sender)
             numbers.encode(out)
 
-    def size(self, value: PerSender) -> int:
+    def size(self, value: PacketSets) -> int:
         size = varint.size
         total = size(len(value))
         for sender, numbers in value.items():
             total += size(sender) + numbers.encoded_size()
         return total
 
-    def get(self, data: Data, at: int) -> tuple[PerSender, int]:
+    def get(self, data: Raw, at: int) -> tuple[PacketSets, int]:
         count, at = _count(data, at, 2)
-        found: PerSender = {}
+        found: PacketSets = {}
         for _ in range(count):
             sender, at = _member(data, at)
             found[sender], at = RangeSet.decode(data, at)
@@ -146,7 +147,7 @@ class _Horizon:
             total += size(sender) + size(last + 1)
         return total
 
-    def get(self, data: Data, at: int) -> tuple[Horizon, int]:
+    def get(self, data: Raw, at: int) -> tuple[Horizon, int]:
         count, at = _count(data, at, 2)
         found: Horizon = {}
         for _ in range(count):
@@ -157,10 +158,30 @@ class _Horizon:
         return found, at
 
 
+class _Digest:
+    """The digest in a gossip. It is often sent many times: its size is worked out once."""
+
+    def put(self, out: bytearray, value: Digest) -> None:
+        varint.put(out, value.round)
+        PACKET_SETS.put(out, value.buffered)
+        HORIZON.put(out, value.idle)
+
+    def size(self, value: Digest) -> int:
+        if not value.size_bytes:
+            value.size_bytes = varint.size(value.round) + PACKET_SETS.size(value.buffered) + HORIZON.size(value.idle)
+        return value.size_bytes
+
+    def get(self, data: Raw, at: int) -> tuple[Digest, int]:
+        number, at = _member(data, at)
+        buffered, at = PACKET_SETS.get(data, at)
+        idle, at = HORIZON.get(data, at)
+        return Digest(number, buffered, idle), at
+
+
 class _Entry:
     """One member of a view; the status and whether it is a logger share a number."""
 
-    def put(self, out: bytearray, value: Entry) -> None:
+    def put(self, out: bytearray, value: MemberEntry) -> None:
         address = value.address.encode()
         varint.put(out, value.member)
         varint.put(out, value.status << 1 | value.logger)
@@ -168,12 +189,12 @@ class _Entry:
         varint.put(out, len(address))
         out += address
 
-    def size(self, value: Entry) -> int:
+    def size(self, value: MemberEntry) -> int:
         address = len(value.address.encode())
         numbers = (value.member, value.status << 1 | value.logger, value.freshness, address)
         return sum(map(varint.size, numbers)) + address
 
-    def get(self, data: Data, at: int) -> tuple[Entry, int]:
+    def get(self, data: Raw, at: int) -> tuple[MemberEntry, int]:
         member, at = _member(data, at)
         status, at = varint.get(data, at)
         freshness, at = _member(data, at)
@@ -181,21 +202,21 @@ class _Entry:
         if length > min(len(data) - at, _ADDRESS_BYTES_MAX):
             raise ValueError(f"an address of {length} bytes is too long")
         address = bytes(data[at : at + length]).decode("ascii")
-        return Entry(member, status >> 1, freshness, bool(status & 1), address), at + length
+        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address), at + length
 
 
 class _Entries:
     """The entries of a view."""
 
-    def put(self, out: bytearray, value: list[Entry]) -> None:
+    def put(self, out: bytearray, value: list[MemberEntry]) -> None:
         varint.put(out, len(value))
         for entry in value:
             ENTRY.put(out, entry)
 
-    def size(self, value: list[Entry]) -> int:
+    def size(self, value: list[MemberEntry]) -> int:
         return varint.size(len(value)) + sum(map(ENTRY.size, value))
 
-    def get(self, data: Data, at: int) -> tuple[list[Entry], int]:
+    def get(self, data: Raw, at: int) -> tuple[list[MemberEntry], int]:
         count, at = _count(data, at, 4)
         found = []
         for _ in range(count):
@@ -214,7 +235,7 @@ class _Bytes:
     def size(self, value: bytes) -> int:
         return varint.size(len(value)) + len(value)
 
-    def get(self, data: Data, at: int) -> tuple[bytes, int]:
+    def get(self, data: Raw, at: int) -> tuple[bytes, int]:
         length, at = _count(data, at, 1)
         return bytes(data[at : at + length]), at + length
 
@@ -224,7 +245,8 @@ BYTES: FieldCodec = _Bytes()
 LAST: FieldCodec = _Last()
 FLAG: FieldCodec = _Flag()
 SIGNATURE: FieldCodec = _Signature()
-PER_SENDER: FieldCodec = _PerSender()
+PACKET_SETS: FieldCodec = _PerSender()
 HORIZON: FieldCodec = _Horizon()
+DIGEST: FieldCodec = _Digest()
 ENTRY: FieldCodec = _Entry()
 ENTRIES: FieldCodec = _Entries()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gossamer.core.settings import SettingError, build, setting
+from gossamer.core.schema import SettingError, build, setting
 
 TRACES = ("none", "first", "all")
 PLOTS = ("line", "bars")

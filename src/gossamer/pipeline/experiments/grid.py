@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer.core.settings import SettingError
+from gossamer.core.schema import SettingError
 from gossamer.pipeline.experiments.files import Experiment
 from gossamer.sim.scenario import Scenario, parse
 

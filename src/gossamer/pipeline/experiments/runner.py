@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.grid import Run
-from gossamer.pipeline.experiments.rows import SCHEMA
+from gossamer.pipeline.experiments.result_rows import SCHEMA
 from gossamer.pipeline.session import PipelineError, is_local
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Progress:
     cost_planned: float
 
 
-Report = Callable[[Progress], None]
+TellProgress = Callable[[Progress], None]
 
 
 def session_conf(master: str) -> dict[str, str]:
@@ -54,7 +54,9 @@ def session_conf(master: str) -> dict[str, str]:
     return _SCHEDULES if is_local(master) else {}
 
 
-def run_all(spark: SparkSession, planned: Sequence[Run], directory: Directory, report: Report | None = None) -> None:
+def run_all(
+    spark: SparkSession, planned: Sequence[Run], directory: Directory, report: TellProgress | None = None
+) -> None:
     """Do every run that has no row yet; each wave adds its rows to the directory."""
     before = directory.finished()
     left = [run for run in planned if run.run not in before]

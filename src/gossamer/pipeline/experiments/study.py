@@ -17,7 +17,7 @@ from gossamer.pipeline.experiments import campaign, claims, figures, tables
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import Collection, Experiment, Plot
 from gossamer.pipeline.experiments.grid import Run, runs
-from gossamer.pipeline.experiments.runner import Report, run_all
+from gossamer.pipeline.experiments.runner import TellProgress, run_all
 from gossamer.pipeline.session import PipelineError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def conduct(
     collection: Collection,
     directory: Directory,
     seeds: int | None = None,
-    report: Report | None = None,
+    report: TellProgress | None = None,
     say: Say | None = None,
 ) -> Outcome:
     """Do all of it; what is done already is not done again."""

@@ -16,7 +16,7 @@ from gossamer.pipeline.experiments.analysis import TABLES
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.files import Experiment
 from gossamer.pipeline.experiments.grid import columns, points
-from gossamer.pipeline.experiments.rows import SCHEMA
+from gossamer.pipeline.experiments.result_rows import SCHEMA
 from gossamer.pipeline.experiments.work import trace_path
 from gossamer.pipeline.metrics import SCHEMA as TRACE_SCHEMA
 from gossamer.pipeline.metrics import check_names, measure, read_traces

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gossamer.pipeline.experiments import rows
+from gossamer.pipeline.experiments import result_rows
 from gossamer.pipeline.experiments.grid import Run
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
@@ -55,13 +55,13 @@ class Apart:
             outcome = line.recv() if line.poll(PATIENCE * run.time_limit) else _late(run)
         except (EOFError, OSError):
             process.join()
-            outcome = {"status": rows.KILLED, "reason": f"its process ended with code {process.exitcode}"}
+            outcome = {"status": result_rows.KILLED, "reason": f"its process ended with code {process.exitcode}"}
             if process.exitcode == -signal.SIGXCPU:
                 outcome = _late(run)
         except BaseException:
             self.end()
             raise
-        if outcome["status"] != rows.FINE:
+        if outcome["status"] != result_rows.FINE:
             self.end()
         return {**outcome, "seconds": perf_counter() - began}
 
@@ -93,21 +93,21 @@ def do_all(tasks: Sequence[Sequence[Run]], traces: str, batches: Iterator[pa.Rec
     for batch in batches:
         for number in batch.column(0).to_pylist():
             for run in tasks[number]:
-                yield rows.batch([do(run, Path(traces), _apart)])
+                yield result_rows.batch([do(run, Path(traces), _apart)])
 
 
 def do(run: Run, traces: Path, apart: Apart) -> dict[str, Any]:
     """One run and its row, tried again if it fails."""
     attempts = 1
     outcome = apart.outcome(run, traces)
-    while outcome["status"] != rows.FINE and attempts < ATTEMPTS_MAX:
+    while outcome["status"] != result_rows.FINE and attempts < ATTEMPTS_MAX:
         attempts += 1
         outcome = apart.outcome(run, traces)
-    return rows.row(run, outcome, attempts)
+    return result_rows.row(run, outcome, attempts)
 
 
 def _late(run: Run) -> dict[str, Any]:
-    return {"status": rows.LATE, "reason": f"over the time limit of {run.time_limit:g} s"}
+    return {"status": result_rows.LATE, "reason": f"over the time limit of {run.time_limit:g} s"}
 
 
 def _do_what_is_asked(line: Connection, parents: Connection) -> None:
@@ -117,8 +117,8 @@ def _do_what_is_asked(line: Connection, parents: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     mapped = _mapped()
-    outcome: dict[str, Any] = {"status": rows.FINE}
-    while outcome["status"] == rows.FINE:
+    outcome: dict[str, Any] = {"status": result_rows.FINE}
+    while outcome["status"] == result_rows.FINE:
         try:
             run, traces = line.recv()
         except EOFError:
@@ -139,10 +139,10 @@ def _limited(run: Run, traces: Path, mapped: int) -> dict[str, Any]:
         result = _simulate(run, traces)
     except MemoryError:
         _limit_memory(None)  # room to say so
-        return {"status": rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"}
+        return {"status": result_rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"}
     except Exception as error:  # whatever a run raises is its reason, never the campaign's end
-        return {"status": rows.FAILED, "reason": f"{type(error).__name__}: {error}"}
-    return {"status": rows.FINE, "result": result, "cpu_seconds": process_time() - before}
+        return {"status": result_rows.FAILED, "reason": f"{type(error).__name__}: {error}"}
+    return {"status": result_rows.FINE, "result": result, "cpu_seconds": process_time() - before}
 
 
 def _mapped() -> int:

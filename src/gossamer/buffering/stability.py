@@ -1,0 +1,75 @@
+"""Stability: what every member is taken to have, told to the application. One rung per meaning of the word.
+
+`aged` (004 §3): what the buffer has kept, and gossip has offered, for `gc_rounds` rounds. It holds with high
+probability, for the packets of all senders. `acknowledged`: what every member of the view has said that it has, in
+gossip. It is certain, and each member learns it of its own packets.
+"""
+
+from collections.abc import Mapping
+
+from gossamer.core.declares import AGEING, Declares
+from gossamer.core.effects import MarkStable
+from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
+from gossamer.core.messages import Gossip
+from gossamer.core.packet_sets import PacketSets
+from gossamer.core.roster import Roster
+from gossamer.core.settings import ProtocolSettings
+
+
+class AgedStability(Rung):
+    """What has been gossiped about for long enough is stable."""
+
+    __slots__ = ()
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """A buffer that lets go of packets because of their age, not for lack of room."""
+        return Declares(needs=(AGEING,))
+
+    def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None:
+        """Tell the application."""
+        if aged:
+            for sender, gone in numbers.items():
+                for first, last in zip(gone.firsts, gone.lasts, strict=True):
+                    out.append(MarkStable(sender, first, last))
+
+
+class AcknowledgedStability(Rung):
+    """Each member tells a sender how far it has its packets, and the sender takes the minimum."""
+
+    gossips = True
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._stable_below = 0
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """Gossip, which `Presence` has taken in."""
+        return {Gossip: self._gossiped}
+
+    def started(self, now: float, out: Effects) -> None:
+        """Numbers of an earlier life are nobody's business."""
+        self._stable_below = self.ladder.streams[self.ladder.me].next
+
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """Tell the target how far we have what it sent."""
+        stream = self.ladder.streams.get(to)
+        if stream is not None:
+            gossip.seen[to] = stream.prefix()
+
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
+        """Nobody waits for a member that left."""
+        self._settle(out)
+
+    def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
+        if self.ladder.me in gossip.seen:
+            self._settle(out)
+
+    def _settle(self, out: Effects) -> None:
+        me, known = self.ladder.me, self.ladder.acknowledged
+        last = self.ladder.streams[me].next - 1
+        for member in self.ladder.roster.others_owed():
+            last = min(last, known.get(member, {}).get(me, -1))
+        if last >= self._stable_below:
+            out.append(MarkStable(me, self._stable_below, last))
+            self._stable_below = last + 1

@@ -1,0 +1,43 @@
+"""What a choice of rung declares, so that a combination that cannot work is refused before it runs.
+
+A rung promises something of every run (in the words of the specification checkers), needs something that another choice
+provides, and may be unable to work beside something. The words for what is needed and provided are here, with what to
+call them in an error; `rungs.check` compares them.
+"""
+
+from dataclasses import dataclass
+
+LAST_PACKETS = "last-packets"
+COPIES_KEPT = "copies-kept"
+LOGGERS = "loggers"
+LOG_REPAIR = "log-repair"
+JOINING = "joining"
+WINDOW = "window"
+AGEING = "ageing"
+
+MEANINGS = {
+    LAST_PACKETS: "a way to notice that a sender's last packet was lost",
+    COPIES_KEPT: "members that keep packets for each other",
+    LOGGERS: "a logger, now or later",
+    LOG_REPAIR: "repair by loggers",
+    JOINING: "members that join and leave by themselves",
+    WINDOW: "a window",
+    AGEING: "a buffer by age",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declares:
+    """What one choice declares."""
+
+    promises: tuple[str, ...] = ()
+    """What holds in every run, if this is the last word on it: see `spec.promises`."""
+    needs: tuple[str, ...] = ()
+    provides: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    """What it cannot be combined with: words that no other choice may provide."""
+    buffer_packets_max: int = 0
+    """The most packets that a member's buffer may hold, where the choice sets a bound."""
+
+
+NOTHING = Declares()

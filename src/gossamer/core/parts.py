@@ -1,0 +1,163 @@
+"""The rungs that have a further contract: there is one of each in every stack, or a chain of them.
+
+A gap goes to the first `Repair` of the chain, and from there to the next (`Ladder.escalate`) until it is filled, given
+up or found never to have been. The `Order` decides when a packet reaches the application, the `Buffer` what is kept for
+others, the `Pace` when something published may be sent, the `Membership` who belongs to the group.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from gossamer.core.ids import Phase
+from gossamer.core.inputs import Received
+from gossamer.core.ladder import UNLIMITED, Effects, Rung
+from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packets import Packet, Run
+from gossamer.core.ranges import RangeSet
+from gossamer.core.streams import Stream
+
+_NOTHING = RangeSet()
+
+
+class Repair(Rung):
+    """A way to fill gaps."""
+
+    __slots__ = ()
+
+    place: ClassVar[str] = ""
+    """Where it must stand in a chain of repairs: `first`, `last`, or anywhere."""
+    asks: ClassVar[bool] = True
+    """Whether it asks others by a `Request`, or a gossip that says what is missing, which the server answers."""
+    from_log: ClassVar[bool] = False
+    """Whether it asks the durable log, which also has what was sent before this member joined."""
+
+    def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """`first..last` of `sender` are missing, and it is this rung's turn."""
+        raise NotImplementedError
+
+    def release(self, sender: int, first: int, last: int) -> None:
+        """Another rung's turn: these are not this one's business any more."""
+
+    def eager(self, now: float) -> bool:
+        """Whether gaps should come here at once, past the repairs before this one."""
+        return False
+
+
+class Keeper(Rung):
+    """A rung that keeps packets which others may ask for."""
+
+    __slots__ = ()
+
+    on_disk: ClassVar[bool] = False
+    """Whether packets have to be read from the member's log (`Replay`) in place of a call of `get`."""
+
+    def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
+        """Which of `numbers` are kept now."""
+        raise NotImplementedError
+
+    def get(self, sender: int, seqno: int) -> Packet | None:
+        """The packet, if it is kept."""
+        return None
+
+    def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
+        """Which of `numbers` were here and are gone for good, so that whoever asks need not wait for them."""
+        return _NOTHING
+
+    def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
+        """Which of `numbers` no packet has, as this keeper alone knows."""
+        return _NOTHING
+
+
+class Buffer(Keeper):
+    """What a member keeps for its peers, for as long as the buffer's rule says."""
+
+    __slots__ = ()
+
+    arrivals: list[Any] | None = None
+    """A list that takes time and run of whatever comes, in place of a call of `keep`; None if `keep` must be called.
+    It is flat (a time, the run that came then, the next time, its run, ...) since every packet of all passes here."""
+    keeps: ClassVar[bool] = True
+    """Whether anything is ever kept."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def keep(self, now: float, run: Run, out: Effects) -> None:
+        """Store the run, evicting what has to go for it."""
+        raise NotImplementedError
+
+    def held(self) -> PacketSets:
+        """What can be offered to others: a table that later changes do not touch."""
+        raise NotImplementedError
+
+    def occupancy(self, now: float) -> tuple[int, float]:
+        """The most packets that were kept, and the mean until `now`."""
+        raise NotImplementedError
+
+
+class Order(Rung):
+    """When a packet that was received, or published here, reaches the application.
+
+    Its own `published` decides when the member's own packets do.
+    """
+
+    __slots__ = ()
+
+    in_stream_order: ClassVar[bool] = True
+    """Whether a run that follows on in its stream is delivered at once, if nothing before it is missing."""
+    holds_back: ClassVar[bool] = False
+    """Whether a gap holds back what follows it in its stream."""
+
+    def hold(self, happened: Received) -> None:
+        """A run followed on in its stream while something before it is missing; called only if that holds it back."""
+        raise NotImplementedError
+
+    def arrived(self, now: float, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
+        """New packets of one sender came, in one or more runs."""
+        raise NotImplementedError
+
+    def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
+        """These will not come; without a reason there is nothing to report, because they never were."""
+        raise NotImplementedError
+
+    def rewound(self, sender: int, first: int) -> None:
+        """Everything of `sender` from `first` on is awaited again: what is held of it comes again, or is lost again."""
+
+
+class Pace(Rung):
+    """How fast a member may publish. This one sets no limit."""
+
+    __slots__ = ()
+
+    def admit(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
+        """What of `bodies` may be sent now; the rest this rung queues, to `publish` it later, or refuses."""
+        return bodies
+
+    def room(self) -> int:
+        """How many more packets may be published now."""
+        return 0 if self.ladder.full() else UNLIMITED
+
+    def unsent(self) -> int:
+        """How many published packets wait for their turn."""
+        return 0
+
+    def lagging(self) -> list[int]:
+        """Receivers that the sender does not wait for, because they cannot keep up."""
+        return []
+
+
+class Membership(Rung):
+    """Who belongs to the group. This one is told by an oracle (`ViewChanged`)."""
+
+    __slots__ = ()
+
+    self_organized: ClassVar[bool] = False
+    """Whether members find out for themselves who belongs to the group."""
+    outside: ClassVar[tuple[type, ...]] = ()
+    """The messages that a process deals with while it is not in the group."""
+
+    def suspect(self, now: float, member: int, out: Effects) -> None:
+        """Nobody hears `member`."""
+
+    def overheard(self, now: float, source: int) -> None:
+        """`source` was heard while this process is not in the group."""

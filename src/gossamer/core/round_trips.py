@@ -1,0 +1,66 @@
+"""How long a question and its answer take, for each peer that was ever measured."""
+
+from collections.abc import Collection
+from math import inf
+
+_SMOOTHING = 0.25
+"""The share of the latest measurement in what is known of a peer."""
+_PROBE_ROUNDS = 16
+"""A known time is measured again every so many rounds."""
+
+
+class RoundTrips:
+    """Smoothed round-trip times. `changes` counts them, so that others know when to look again."""
+
+    __slots__ = ("_unanswered", "changes", "times", "wanted")
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.wanted = wanted
+        self.times: dict[int, float] = {}
+        self.changes = 0
+        self._unanswered: set[int] = set()
+
+    def stamp(self, now: float, peer: int, round_number: int) -> int:
+        """What to put on a gossip to `peer` so that it is echoed; 0 if its time is known well enough."""
+        if peer in self.times and round_number % _PROBE_ROUNDS:
+            return 0
+        if peer not in self.times and peer not in self._unanswered:
+            self._unanswered.add(peer)
+            self.changes += 1
+        return stamp_of(now)
+
+    def measured(self, peer: int, seconds: float) -> None:
+        """A question to `peer` was answered after so long."""
+        if seconds < 0:
+            return
+        self._unanswered.discard(peer)
+        known = self.times.get(peer)
+        self.times[peer] = seconds if known is None else known + _SMOOTHING * (seconds - known)
+        self.changes += 1
+
+    def echoed(self, now: float, peer: int, stamp: int) -> None:
+        """`peer` sent back the stamp of a gossip."""
+        self.measured(peer, now - stamp / 1e6)
+
+    def of(self, peer: int) -> float:
+        """The time of `peer`; one that was never measured may be the farthest."""
+        known = self.times.get(peer)
+        return max(self.times.values(), default=inf) if known is None else known
+
+    def was_silent(self, peer: int) -> bool:
+        """Whether `peer` was asked and has never answered."""
+        return peer in self._unanswered
+
+    def keep_only(self, members: Collection[int]) -> None:
+        """Forget everybody else."""
+        self.times = {member: self.times[member] for member in members if member in self.times}
+        self._unanswered.intersection_update(members)
+        self.changes += 1
+
+    def __len__(self) -> int:
+        return len(self.times) + len(self._unanswered)
+
+
+def stamp_of(now: float) -> int:
+    """The clock in microseconds, never 0, which asks for nothing."""
+    return max(1, int(now * 1e6))

@@ -1,0 +1,133 @@
+"""Settings: a name, a unit, a default, a range that is checked, and the sentence that says when to change it.
+
+A group of settings is a frozen dataclass whose fields are made with `setting`. `build` makes one from a
+plain table (TOML, JSON, the environment) and refuses what it does not know, naming the key and what is allowed.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class SettingError(ValueError):
+    """A setting that cannot be: the message names the key, the value and what is allowed."""
+
+
+def setting(
+    default: Any,
+    help_text: str,
+    *,
+    unit: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Sequence[str] = (),
+) -> Any:
+    """Declare one setting: `low`/`high` are inclusive bounds, `above`/`below` exclusive ones."""
+    bounds = {"low": low, "high": high, "above": above, "below": below}
+    metadata = {"help": help_text, "unit": unit, "choices": tuple(choices), **bounds}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def build(cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
+    """An instance of the settings class `cls` from `table`; SettingError for anything unknown or impossible."""
+    # a field may end in "_" where the key itself (`for`) is a word of the language
+    fields = {f.name.rstrip("_"): f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(cls)
+    values = {}
+    for key, value in table.items():
+        name = f"{path}.{key}" if path else key
+        if key not in fields:
+            raise SettingError(unknown_key(name, key, fields))
+        field = fields[key]
+        values[field.name] = as_type(name, value, hints[field.name])
+        check_value(name, values[field.name], field.metadata)
+    return cls(**values)
+
+
+def check_value(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
+    """Raise SettingError unless every number in `value` is within the declared bounds."""
+    if isinstance(value, tuple | list):
+        for part in value:
+            check_value(name, part, bounds)
+    elif isinstance(value, str):
+        if bounds.get("choices") and value not in bounds["choices"]:
+            raise SettingError(f"{name} = {value!r}: must be one of {', '.join(bounds['choices'])}")
+    elif isinstance(value, int | float) and not isinstance(value, bool) and not _within(value, bounds):
+        raise SettingError(f"{name} = {value!r}: must be {allowed(bounds)}")
+
+
+def _within(value: float, bounds: Mapping[str, Any]) -> bool:
+    low, high, above, below = (bounds.get(key) for key in ("low", "high", "above", "below"))
+    return (
+        isfinite(value)
+        and (low is None or value >= low)
+        and (high is None or value <= high)
+        and (above is None or value > above)
+        and (below is None or value < below)
+    )
+
+
+def allowed(bounds: Mapping[str, Any]) -> str:
+    """The declared bounds, in words."""
+    words = {"low": "at least", "above": "above", "high": "at most", "below": "below"}
+    parts = [f"{word} {bounds[key]:g}" for key, word in words.items() if bounds.get(key) is not None]
+    return " and ".join(parts) or "a finite number"
+
+
+def unknown_key(name: str, key: str, fields: Mapping[str, Any]) -> str:
+    """What to say of a key that is none of `fields`: the nearest of them, or all."""
+    close = get_close_matches(key, fields, n=1)
+    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(fields))}"
+    return f"unknown key {name}{hint}"
+
+
+def as_type(name: str, value: Any, hint: Any) -> Any:
+    """`value` as the type that the field wants: integers may stand for floats, lists for tuples."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _one_of(name, value, arguments)
+    if origin is tuple:
+        return _tuple(name, value, arguments)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Any or (isinstance(value, origin or hint) and not (isinstance(value, bool) and hint is not bool)):
+        return value
+    raise SettingError(f"{name} = {value!r}: must be {_type_name(hint)}")
+
+
+def _one_of(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
+    for argument in arguments:
+        try:
+            return as_type(name, value, argument)
+        except SettingError:
+            continue
+    raise SettingError(f"{name} = {value!r}: must be {' or '.join(_type_name(a) for a in arguments)}")
+
+
+def _tuple(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
+    if not isinstance(value, list | tuple):
+        raise SettingError(f"{name} = {value!r}: must be a list")
+    if arguments[-1] is Ellipsis:
+        return tuple(as_type(name, part, arguments[0]) for part in value)
+    if len(value) != len(arguments):
+        raise SettingError(f"{name} = {value!r}: must be a list of {len(arguments)}")
+    return tuple(as_type(name, part, hint) for part, hint in zip(value, arguments, strict=True))
+
+
+def _type_name(hint: Any) -> str:
+    names = {
+        float: "a number",
+        int: "a whole number",
+        str: "a text",
+        bool: "true or false",
+        types.NoneType: "left out",
+    }
+    return names.get(hint, "a list" if typing.get_origin(hint) in (tuple, list) else "a table")

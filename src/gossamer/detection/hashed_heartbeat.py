@@ -1,0 +1,127 @@
+"""Hashed heartbeats (000 §5.1): one multicast when a sender falls idle, then a hash in the gossip.
+
+Members that agree on the last numbers of all idle senders have the same signature and say no more. Where
+signatures differ, the target answers with its list; the gossiper takes what is newer and sends back what the
+target lacks. While nothing disagrees the signature is sent more and more rarely.
+
+A sender that fell silent without a heartbeat (it crashed, or its multicast was lost) is taken for idle by
+whoever has not heard of it for a few rounds, so that its last packet too is missed by those who miss it.
+"""
+
+from collections.abc import Mapping
+
+from gossamer.core.declares import LAST_PACKETS, Declares
+from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.ids import Phase
+from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
+from gossamer.core.messages import Gossip, Heartbeat, Heartbeats
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.packets import Run
+from gossamer.core.settings import ProtocolSettings
+from gossamer.core.signature import Signature
+
+_SILENT_ROUNDS = 4
+
+
+class HashedHeartbeat(Rung):
+    """What a member knows of idle senders, itself among them."""
+
+    gossips = True
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._idle: Horizon = {}
+        self._heard: dict[int, float] = {}  # when each active sender was last heard
+        self._signature = Signature()  # of the idle ones
+        self._rounds_between = 1
+        self._rounds_since = 0
+        self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
+        self._timer = ladder.timer(self._fall_idle)
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """A last packet that was lost is missed at the heartbeat, or where signatures differ."""
+        return Declares(provides=(LAST_PACKETS,))
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """Heartbeats of others, the signature in a gossip, and the lists that follow a disagreement."""
+        return {Heartbeat: self._heard_heartbeat, Gossip: self._gossiped, Heartbeats: self._listed}
+
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """Active again."""
+        self._active(self.ladder.me, now)
+        self._timer.set(now + self._idle_after)
+
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """A sender is active while its packets come."""
+        self._active(run[0].sender, now)
+
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """Add the signature, if there is anything to agree on and it is time."""
+        self._notice_silence(now)
+        self._rounds_since += 1
+        if self._idle and self._rounds_since >= self._rounds_between:
+            gossip.heartbeats = self._signature.value()
+            self._rounds_since = 0
+            limit = self.ladder.settings.signature_rounds_max
+            self._rounds_between = min(2 * self._rounds_between, limit)
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """Everything may have changed: compare soon."""
+        self._rounds_between = 1
+
+    def leaving(self, now: float, out: Effects) -> None:
+        """The last word: who has missed our last packets learns of it while somebody can still repair them."""
+        out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))
+
+    def _fall_idle(self, now: float, out: Effects) -> None:
+        last = self.ladder.streams[self.ladder.me].next - 1
+        out.append(Multicast(Heartbeat(last)))
+        self._rest(self.ladder.me, last)
+
+    def _heard_heartbeat(self, now: float, source: int, message: Heartbeat, out: Effects) -> None:
+        self._learn(now, source, {source: message.last}, out)
+
+    def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
+        if gossip.heartbeats and gossip.heartbeats != self._signature.value():
+            self._rounds_between = 1
+            out.append(Unicast(source, Heartbeats(dict(self._idle), answer=True)))
+
+    def _listed(self, now: float, source: int, message: Heartbeats, out: Effects) -> None:
+        """Merge; and if asked, send back what the other side lacks (pull and push in one exchange)."""
+        if message.answer:
+            self._rounds_between = 1
+            lacking = {s: last for s, last in self._known().items() if message.lasts.get(s, -1) < last}
+            if lacking:
+                out.append(Unicast(source, Heartbeats(lacking, answer=False)))
+        self._learn(now, source, message.lasts, out)
+
+    def _known(self) -> Horizon:
+        """Idle senders, as far as this member has seen them."""
+        return {s: max(last, self.ladder.streams.of(s).next - 1) for s, last in self._idle.items()}
+
+    def _learn(self, now: float, source: int, lasts: Horizon, out: Effects) -> None:
+        for sender, last in lasts.items():
+            self.ladder.learn(now, sender, last, out)
+            if sender != self.ladder.me and self.ladder.streams.of(sender).next - 1 == last:
+                self._rest(sender, last)
+
+    def _notice_silence(self, now: float) -> None:
+        before = now - _SILENT_ROUNDS * self.ladder.settings.gossip_period
+        silent = [sender for sender, at in self._heard.items() if at < before]
+        for sender in silent:
+            self._rest(sender, self.ladder.streams.of(sender).next - 1)
+
+    def _active(self, sender: int, now: float) -> None:
+        self._heard[sender] = now
+        if sender in self._idle:
+            self._signature.remove(sender, self._idle.pop(sender))
+
+    def _rest(self, sender: int, last: int) -> None:
+        self._heard.pop(sender, None)
+        if self._idle.get(sender) != last:
+            if sender in self._idle:
+                self._signature.remove(sender, self._idle[sender])
+            self._idle[sender] = last
+            self._signature.add(sender, last)
+            self._rounds_between = 1

@@ -1,0 +1,29 @@
+"""First passes without helpers: `multicast` sends one packet to the group's address; `copies` one to each member.
+
+`multicast` relies on the network (IP multicast crosses each link once). `copies` is the first half of the
+basic algorithm of 001 §3, for networks that have nothing better.
+"""
+
+from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.ladder import Effects, Rung
+from gossamer.core.messages import Data
+from gossamer.core.packets import Run
+
+
+class MulticastPass(Rung):
+    """One multicast per packet (000 §2.2, phase 1)."""
+
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """Send them to everyone at once."""
+        out.extend([Multicast(Data(packet)) for packet in run])
+
+
+class CopiesPass(Rung):
+    """One unicast per packet and member (001 §3)."""
+
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """Send a copy of its own to each other member."""
+        others = self.ladder.roster.others()
+        for packet in run:
+            message = Data(packet)
+            out.extend(Unicast(member, message) for member in others)

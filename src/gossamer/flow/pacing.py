@@ -1,0 +1,158 @@
+"""Flow control at the sender (004 §5): how fast, and how much at a time, a member may publish.
+
+`rate_limit` spaces packets evenly, 1/rate_limit apart, so that no second sees more than the limit. `admission` holds
+new packets back while that many, of any sender, are buffered here: as old ones are collected, new ones are admitted.
+`window` keeps the sender close to its receivers, as they report (see `window`), and `reach` close to what they still
+miss. What may not go yet waits, in order, in a queue of at most `queue_packets`; beyond that publishing is refused.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from gossamer.core.declares import COPIES_KEPT, WINDOW, Declares
+from gossamer.core.effects import Refuse, Unicast
+from gossamer.core.ids import Phase
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import SeenReport
+from gossamer.core.packets import Run
+from gossamer.core.parts import Pace
+from gossamer.core.roster import Roster
+from gossamer.core.settings import ProtocolSettings
+from gossamer.flow.window import Window
+
+
+class PacedFlow(Pace):
+    """The queue of what is published and may not be sent yet, and the reports that open the window."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        settings = ladder.settings
+        self._queue: deque[bytes] = deque()
+        self._interval = 1.0 / settings.rate_limit if settings.rate_limit else 0.0
+        self._free_at = 0.0  # when the rate allows the next packet
+        half = settings.reach // 2  # for what a receiver has not seen, as much again for what it misses of what it saw
+        self._window = Window(settings.window, settings.patience, half) if settings.window else None
+        self._stride = Window.stride(settings.window)
+        self._beyond_gap = half
+        self._report_at: dict[int, int] = {}  # by sender: the number at which it gets the next report
+        self._timer = ladder.timer(self._release)
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Admission counts what the buffer holds; the reach is measured from a window."""
+        needs = ((COPIES_KEPT,) if settings.admission else ()) + ((WINDOW,) if settings.reach else ())
+        return Declares(needs=needs, provides=(WINDOW,) if settings.window else ())
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """The receivers' reports."""
+        return {SeenReport: self._reported} if self._window is not None else {}
+
+    def started(self, now: float, out: Effects) -> None:
+        """The receivers that are there from the beginning."""
+        self.view_changed(now, self.ladder.roster, out)
+
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
+        """A receiver that is gone is not waited for."""
+        if self._window is not None:
+            self._window.view_changed(now, self.ladder.roster.others(), self._head())
+
+    def buffered(self) -> int:
+        """What waits is kept here."""
+        return len(self._queue)
+
+    def unsent(self) -> int:
+        """The same: these have no number yet."""
+        return len(self._queue)
+
+    def lagging(self) -> list[int]:
+        """Receivers that are let go."""
+        return [] if self._window is None else list(self._window.lagging)
+
+    def room(self) -> int:
+        """How many more packets the queue takes."""
+        return self.ladder.settings.queue_packets - len(self._queue)
+
+    def admit(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
+        """Take what may not go yet, or has others in front of it."""
+        going = 0 if self._queue else self._may_go(now, len(bodies))
+        if going:
+            self._pay(now)
+        waiting = bodies[going:] if going else bodies
+        if waiting:
+            room = max(0, self.room())
+            out.extend(Refuse(body, "send queue") for body in waiting[room:])
+            if not self._queue:
+                self._timer.set(now + self._wait(now))
+            self._queue.extend(waiting[:room])
+        return bodies[:going]
+
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """Report to the sender how far we have seen it, from time to time."""
+        self._report(run[0].sender, out)
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """That may be what the sender waits for."""
+        if self._beyond_gap:
+            self._report(sender, out)
+
+    def _report(self, sender: int, out: Effects) -> None:
+        if self._window is None or sender == self.ladder.me:  # our own come from the past
+            return
+        stream = self.ladder.streams[sender]
+        seen = stream.next
+        if self._beyond_gap and stream.missing.firsts:
+            seen = min(seen, stream.missing.first + self._beyond_gap)
+        if seen >= self._report_at.get(sender, 0):
+            self._report_at[sender] = seen + self._stride
+            out.append(Unicast(sender, SeenReport(seen)))
+
+    def leaving(self, now: float, out: Effects) -> None:
+        """What still waits will not be sent: say so."""
+        out.extend(Refuse(body, "leaving") for body in self._queue)
+        self._queue.clear()
+
+    def _reported(self, now: float, source: int, report: SeenReport, out: Effects) -> None:
+        assert self._window is not None
+        self._window.reported(now, source, report.seen, self._head())
+        if self._queue:
+            self._release(now, out)
+
+    def _release(self, now: float, out: Effects) -> None:
+        while self._queue:
+            going = self._may_go(now, len(self._queue))
+            if not going:
+                self._timer.set(now + self._wait(now))
+                return
+            self._pay(max(self._free_at, now - self._interval))  # a late timer does not slow the sender down
+            self.ladder.publish(now, [self._queue.popleft() for _ in range(going)], out)
+
+    def _may_go(self, now: float, wanted: int) -> int:
+        """How many of `wanted` packets may go now."""
+        settings = self.ladder.settings
+        if self._wait(now) > 0:
+            return 0
+        if self._interval:
+            return 1
+        if settings.admission:
+            wanted = min(wanted, settings.admission - len(self.ladder.buffer))
+        if self._window is not None:
+            wanted = min(wanted, self._window.floor + settings.window - self._head())
+        return wanted
+
+    def _wait(self, now: float) -> float:
+        """How long the next packet has to wait; what depends on others is looked at again after a while."""
+        settings = self.ladder.settings
+        if settings.admission and len(self.ladder.buffer) >= settings.admission:
+            return settings.gossip_period
+        if self.ladder.full():
+            return settings.gossip_period  # what no logger has acknowledged fills the send buffer
+        logged = bool(self.ladder.roster.loggers)
+        if self._window is not None and self._window.closed(now, self._head(), logged=logged):
+            return self._window.again()
+        return max(0.0, self._free_at - now)
+
+    def _head(self) -> int:
+        return self.ladder.streams[self.ladder.me].next
+
+    def _pay(self, at: float) -> None:
+        self._free_at = at + self._interval

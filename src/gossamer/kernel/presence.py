@@ -1,0 +1,40 @@
+"""What every member does with a gossip, whatever else it runs: it answers, and remembers what the other one has.
+
+A stamp is echoed, so that the source learns the round-trip time. How far the source has a sender's packets counts only
+if its view of the group is ours: else it may know of a member that joined meanwhile and still needs what is about to be
+forgotten (000 §5.3).
+"""
+
+from collections.abc import Mapping
+
+from gossamer.core.effects import Unicast
+from gossamer.core.ladder import Effects, MessageHandler, Rung
+from gossamer.core.messages import Echo, Gossip
+from gossamer.core.roster import Roster
+
+
+class Presence(Rung):
+    """Echoes, round-trip times, and acknowledgements derived from gossip (000 §5.2)."""
+
+    __slots__ = ()
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """Gossip of any kind, and echoes."""
+        return {Gossip: self._gossiped, Echo: self._echoed}
+
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
+        """Forget what members had that nothing is owed to any more."""
+        owed = set(self.ladder.roster.owed)
+        for member in [m for m in self.ladder.acknowledged if m not in owed]:
+            del self.ladder.acknowledged[member]
+
+    def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
+        if gossip.stamp:
+            out.append(Unicast(source, Echo(gossip.stamp)))
+        if gossip.seen and gossip.view == self.ladder.roster.signature:
+            known = self.ladder.acknowledged.setdefault(source, {})
+            for sender, last in gossip.seen.items():
+                known[sender] = max(known.get(sender, -1), last)
+
+    def _echoed(self, now: float, source: int, message: Echo, out: Effects) -> None:
+        self.ladder.round_trips.echoed(now, source, message.stamp)

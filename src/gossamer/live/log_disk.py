@@ -1,0 +1,263 @@
+"""A logger's disk: carries out what a stack asks of its log, and makes sure that acknowledged means durable.
+
+Effects behind a `Persist` wait until it is on stable storage. The store syncs in a thread of its own, so the loop goes
+on reading meanwhile, and everything that came in the meantime is the next transaction (group commit). If the store
+fails, nothing more is accepted or acknowledged; what it holds is still served.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import time_ns
+from typing import Any
+
+from gossamer.core.effects import Collect, Effect, Persist, Replay, ReserveNumbers, TellHoldings, Unicast
+from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
+from gossamer.core.messages import Ack
+from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreError
+
+CONSUMERS_POLL_S = 1.0
+_COLLECT_S = 0.25
+"""Collections of this long are one transaction."""
+_STRETCHES = 500
+"""Of so many parts of a store it is looked up when it starts how old they are."""
+
+
+class LogDisk:
+    """A store, and the effects that wait for it."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        *,
+        travelled: Callable[[Packet], bytes],
+        carry_out: Callable[[list[Effect]], None],
+        happened: Callable[[Input], None],
+    ) -> None:
+        self.store = store
+        self.failure = ""
+        """Why nothing is accepted any more; empty while all is well."""
+        self.appended = 0
+        self.damaged = 0
+        self._travelled = travelled
+        self._carry_out = carry_out
+        self._happened = happened
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gossamer-log")
+        self._loop = asyncio.get_running_loop()
+        self._tables = threading.Lock()  # the store's tables change in the thread, while the loop may read them
+        self._waiting: deque[Effect] = deque()
+        self._busy = False
+        self._collecting: PacketSets = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
+
+    def started(self) -> Started:
+        """What the store remembers."""
+        return Started(
+            {},
+            reserved=self.store.reserved(),
+            logged=self.store.held(),
+            collected=self.store.collected(),
+            stored=self._stored(),
+        )
+
+    def committed(self) -> Committed:
+        """What durable readers have done with: they commit from other processes."""
+        return Committed({c.name: dict(c.committed) for c in self.store.consumers()})
+
+    def stats(self) -> dict[str, Any]:
+        """Why it refuses, if it does; what it wrote, and what it could not read; how much it holds."""
+        return {
+            "refusing": self.failure,
+            "appended": self.appended,
+            "damaged": self.damaged,
+            "bytes": self.store.bytes_used(),
+        }
+
+    def takes(self, effects: list[Effect]) -> bool:
+        """Whether these effects have to wait, or are the disk's: then it has them now, in their order."""
+        if not self._busy and not any(isinstance(effect, Persist) for effect in effects):
+            return False
+        self._waiting.extend(effects)
+        if not self._busy:
+            self._go_on()
+        return True
+
+    def carry_out(self, effect: Effect) -> None:
+        """One effect that concerns the log and need not wait."""
+        if isinstance(effect, Collect):
+            if not self._collecting:
+                self._loop.call_later(_COLLECT_S, self._collect)
+            self._collecting.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+        elif isinstance(effect, ReserveNumbers):
+            with self._tables:
+                self.store.reserve(effect.below)
+
+    def read(self, effect: Replay) -> Iterator[LogEntry]:
+        """What is asked for, as far as it is whole; what is damaged is taken out, so that it can be refilled."""
+        first = effect.first
+        while first <= effect.last:
+            try:
+                yield from self.store.read(effect.sender, first, effect.last)
+                return
+            except Damaged as bad:
+                with self._tables:
+                    self.store.drop_damaged(bad.sender, bad.seqno)
+                self.damaged += 1
+                self._happened(DamageFound(bad.sender, bad.seqno))
+                first = bad.seqno + 1
+
+    def holdings(self, effect: TellHoldings) -> PacketSets:
+        """Which packets the store holds that were stored since then."""
+        with self._tables:
+            held = self.store.held()
+        if effect.since_ns <= 0:
+            return held
+        return {s: RangeSet(some) for s, n in held.items() if (some := self._since(s, n, effect.since_ns))}
+
+    async def close(self) -> None:
+        """Wait for what is being written, and let go of the store."""
+        self._polling.cancel()
+        await self._idle.wait()
+        self._collect()
+        self._thread.shutdown()
+        self.store.close()
+
+    # Writing.
+
+    def _go_on(self) -> None:
+        """Carry out what waits, up to the next packets that have to be written first."""
+        ready: list[Effect] = []
+        while self._waiting and not isinstance(self._waiting[0], Persist):
+            ready.append(self._waiting.popleft())
+        if self._waiting:
+            self._write()
+        else:
+            self._busy = False
+            self._idle.set()
+        if ready:
+            self._carry_out(ready)
+
+    def _write(self) -> None:
+        """All packets that wait, wherever they stand, in one transaction."""
+        self._busy = True
+        self._idle.clear()
+        now = time_ns()
+        entries: list[LogEntry] = []
+        others: deque[Effect] = deque()
+        for effect in self._waiting:
+            if isinstance(effect, Persist):
+                entries += [LogEntry(p.sender, p.seqno, now, self._travelled(p)) for p in effect.run]
+            else:
+                others.append(effect)
+        self._waiting = others
+        behind = len(others)
+        writing = self._loop.run_in_executor(self._thread, self._append, entries)
+        writing.add_done_callback(lambda done: self._written(done, len(entries), behind))
+
+    def _append(self, entries: list[LogEntry]) -> None:
+        with self._tables:
+            self.store.append(entries)
+
+    def _written(self, done: "asyncio.Future[None]", count: int, behind: int) -> None:
+        try:
+            done.result()
+        except StoreError as error:
+            return self._fail(str(error))
+        self.appended += count
+        ready = _acknowledged_at_once([self._waiting.popleft() for _ in range(behind)])
+        if self._waiting:
+            self._carry_out_then_go_on(ready)
+        else:
+            self._busy = False
+            self._idle.set()
+            self._carry_out(ready)
+        return None
+
+    def _carry_out_then_go_on(self, ready: list[Effect]) -> None:
+        self._carry_out(ready)
+        self._go_on()
+
+    def _fail(self, reason: str) -> None:
+        """What could not be stored was not acknowledged, and will not be: drop all that relies on it."""
+        self.failure = reason
+        self._waiting.clear()
+        self._busy = False
+        self._idle.set()
+
+    def _collect(self) -> None:
+        numbers, self._collecting = self._collecting, {}
+        if numbers and not self.failure:
+            try:
+                with self._tables:
+                    self.store.collect(numbers)
+            except StoreError as error:
+                self._fail(str(error))
+
+    # Reading.
+
+    def _since(self, sender: int, numbers: RangeSet, since_ns: int) -> list[tuple[int, int]]:
+        """The parts of `numbers` that were stored since then: a sender's packets are stored about in order."""
+        return [
+            (max(first, start), last)
+            for first, last in numbers.ranges()
+            if (start := self._first(sender, first, last, since_ns)) <= last
+        ]
+
+    def _first(self, sender: int, first: int, last: int, since_ns: int) -> int:
+        """The first number of `first..last` stored since then, by halves; beyond `last` if there is none."""
+        end = last + 1
+        while first < end:
+            middle = (first + end) // 2
+            if self._time_of(sender, middle) >= since_ns:
+                end = middle
+            else:
+                first = middle + 1
+        return first
+
+    def _time_of(self, sender: int, seqno: int) -> int:
+        try:
+            return next((entry.time_ns for entry in self.store.read(sender, seqno, seqno)), 0)
+        except Damaged:
+            return 0
+
+    def _poll_consumers(self) -> None:
+        self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
+        if not self.failure:
+            self._happened(self.committed())
+
+    def _stored(self) -> list[LogSpan]:
+        """When what is held was stored, and how much it is: about, from a sample of it, however large the store is."""
+        held = self.store.held()
+        count = sum(map(len, held.values()))
+        step = max(1, count // _STRETCHES)
+        size = self.store.bytes_used() // max(1, count)
+        stretches = [
+            LogSpan((self._time_of(sender, last) or time_ns()) / 1e9, sender, last, size * (last - first + 1))
+            for sender, numbers in held.items()
+            for start, end in numbers.ranges()
+            for first in range(start, end + 1, step)
+            for last in [min(end, first + step - 1)]
+        ]
+        return sorted(stretches)
+
+
+def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
+    """The same with one acknowledgement to each member: all of them wait for the same transaction."""
+    first: dict[int, PacketSets] = {}
+    merged: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Unicast) and isinstance(effect.message, Ack):
+            have = first.setdefault(effect.to, effect.message.have)
+            if have is not effect.message.have:
+                for sender, numbers in effect.message.have.items():
+                    have.setdefault(sender, RangeSet()).update(numbers)
+                continue
+        merged.append(effect)
+    return merged

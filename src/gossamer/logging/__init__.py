@@ -1,0 +1,1 @@
+"""The durable log and everybody who deals with it: the logger, its clients, and senders."""

@@ -1,0 +1,93 @@
+"""What was sent before: an application may ask for packets of the past, as far as loggers hold them.
+
+The member asks every logger what it holds: one that lost its disk, or has just come, holds less than another. What any
+of them holds is then awaited like any other gap; the order delivers the past before what has come since. A hole in all
+of it may be on its way to a log, so loggers are asked again for a while before it counts as lost.
+"""
+
+from collections.abc import Mapping
+
+from gossamer.core.effects import PastKnown, Unicast
+from gossamer.core.inputs import RewindAsked
+from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung
+from gossamer.core.messages import Holdings, Recall
+from gossamer.core.packet_sets import PacketSets
+from gossamer.core.ranges import RangeSet
+
+_TRIES = 4
+"""So often loggers are asked while one has not answered, or something is missing."""
+_TRIES_ALONE = 20
+"""So often while none has answered at all."""
+
+
+class History(Rung):
+    """A wish for the past, and what loggers have answered so far."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._wish: RewindAsked | None = None
+        self._answers: dict[int, dict[int, Holdings]] = {}  # by logger, by part
+        self._tries = 0
+        self._timer = ladder.timer(self._ask)
+
+    def inputs(self) -> Mapping[type, InputHandler]:
+        """The wish."""
+        return {RewindAsked: self._asked}
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """A logger's holdings."""
+        return {Holdings: self._told}
+
+    def _asked(self, now: float, wish: RewindAsked, out: Effects) -> None:
+        self._wish = wish
+        self._answers = {}
+        self._tries = 0
+        self._ask(now, out)
+
+    def _ask(self, now: float, out: Effects) -> None:
+        if self._wish is None:
+            return
+        if self._tries >= (_TRIES if self._answers else _TRIES_ALONE):
+            self._conclude(now, self._wish, out)
+            return
+        self._tries += 1
+        out.extend(Unicast(logger, Recall(self._wish.since_ns)) for logger in self.ladder.roster.loggers)
+        self._timer.set(now + self.ladder.settings.retry_period)
+
+    def _told(self, now: float, source: int, message: Holdings, out: Effects) -> None:
+        wish, loggers = self._wish, self.ladder.roster.loggers
+        if wish is None or message.since_ns != wish.since_ns or source not in loggers:
+            return
+        parts = self._answers.setdefault(source, {})
+        if any(known.parts != message.parts for known in parts.values()):
+            parts.clear()  # it has changed meanwhile: only what it says now counts
+        parts[message.part] = message
+        if all(self._complete(logger) for logger in loggers) and not self._holes(wish):
+            self._conclude(now, wish, out)
+
+    def _complete(self, logger: int) -> bool:
+        parts = self._answers.get(logger, {})
+        return any(len(parts) == part.parts for part in parts.values())
+
+    def _held(self) -> PacketSets:
+        held: PacketSets = {}
+        for parts in self._answers.values():
+            for part in parts.values():
+                for sender, numbers in part.numbers.items():
+                    held.setdefault(sender, RangeSet()).update(numbers)
+        return {sender: numbers for sender, numbers in held.items() if numbers}
+
+    def _holes(self, wish: RewindAsked) -> bool:
+        return any(
+            len(numbers.within(max(numbers.first, wish.positions.get(sender, 0)), numbers.last)) > 1
+            for sender, numbers in self._held().items()
+        )
+
+    def _conclude(self, now: float, wish: RewindAsked, out: Effects) -> None:
+        self._wish = None
+        held = self._held()
+        out.append(PastKnown(held if self._answers else None))
+        for sender, numbers in held.items():
+            first = max(numbers.first, wish.positions.get(sender, 0))
+            if first <= numbers.last:
+                self.ladder.rewind(now, sender, first, numbers, out)

@@ -1,0 +1,212 @@
+"""A logger (000 §3.2, §5.2): keeps every packet durably, acknowledges, repairs, and forgets what all have.
+
+A packet is acknowledged only behind the effect that persists it. What every member that is owed it has acknowledged is
+collected; an acknowledgement is derived from a member's gossip: everything that it has seen and does not say it
+misses. A gossip counts only from a member whose view of the group is ours: else it may know of a member that
+joined meanwhile, who still needs what we are about to forget (000 §5.3). The time-out is the fail-safe for
+members that never come back.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from gossamer.core.effects import Collect, Multicast, Persist, Unicast
+from gossamer.core.ids import Phase
+from gossamer.core.inputs import Committed, DamageFound, LogSpan
+from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
+from gossamer.core.messages import Ack, Gossip, Holdings, NeverSent
+from gossamer.core.packet_sets import Horizon, PacketSets, count, put, remove
+from gossamer.core.packets import Run
+from gossamer.core.parts import Keeper
+from gossamer.core.ranges import RangeSet
+from gossamer.logging.retention import Retention
+
+_SWEEP_ROUNDS = 4
+"""The log is swept every so many gossip periods."""
+_SWEEP_ROUNDS_FIRST = 60
+"""The log of a former life is not swept sooner."""
+_NOTHING = RangeSet()
+
+
+class Logger(Keeper):
+    """What a member does more if it is a logger."""
+
+    on_disk = True
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._log: PacketSets = {}
+        self._gone: PacketSets = {}  # had and collected: lost to whoever still wants it
+        self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
+        self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
+        self._arrivals: deque[LogSpan] = deque()
+        self._expired: Horizon = {}  # up to here the fail-safe has taken effect
+        self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
+        self._timer = ladder.timer(self._sweep)
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """A sender's word that something never was, and what other loggers hold."""
+        return {NeverSent: self._told_never_sent, Holdings: self._compared}
+
+    def inputs(self) -> Mapping[type, InputHandler]:
+        """What happens to the log from outside."""
+        return {Committed: self._committed, DamageFound: self._damage_found}
+
+    def buffered(self) -> int:
+        """Packets in the log."""
+        return count(self._log)
+
+    def started(self, now: float, out: Effects) -> None:
+        """Go on with what the log holds."""
+        for sender, numbers in self.ladder.restored.logged.items():
+            self._log[sender] = numbers.copy()
+            # what lacks below is between the sender, other loggers and the log; a sponsor may know of more
+            if sender not in self.ladder.streams:
+                self.ladder.streams.begin(sender, numbers.last + 1)
+        restored = self.ladder.restored
+        for stretch in restored.stored or [LogSpan(now, s, n.last, 0) for s, n in restored.logged.items()]:
+            self._arrivals.append(stretch)
+            self._retention.arrived(stretch)
+        self._gone = {sender: numbers.copy() for sender, numbers in restored.collected.items()}
+        # first find out who is there: those count who have not acknowledged yet
+        rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
+        self._timer.set(now + rounds * self.ladder.settings.gossip_period)
+
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """Its own packets are logged too."""
+        self._persist(now, run, out)
+
+    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
+        """Log, then acknowledge to the sender."""
+        self._persist(now, run, out)
+        self._acknowledge(run, out)
+
+    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+        """A sender that repeats has missed the acknowledgement (000 §3.2), or we have missed what it sent before.
+
+        The stream counts from the time at which we joined; the log takes what was not acknowledged, however old.
+        """
+        sender = run[0].sender
+        lacking = self.lacking({sender: RangeSet([(run[0].seqno, run[-1].seqno)])})
+        for first, last in lacking[sender].ranges() if sender in lacking else ():
+            self._persist(now, run[first - run[0].seqno : last - run[0].seqno + 1], out)
+        if source == sender:
+            self._acknowledge(run, out)
+
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """Tell the target how far we have its packets: an acknowledgement, should the first be lost (000 §5.2).
+
+        Only what was logged counts, not what was sent before we came.
+        """
+        logged = self._log.get(to, _NOTHING).ranges()[:1] + self._gone.get(to, _NOTHING).ranges()[:1]
+        have = RangeSet(sorted(logged)).ranges()
+        if have and have[0][0] == 0:
+            gossip.logged = have[0][1]
+
+    def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
+        """What the log holds of them."""
+        return numbers.intersection(self._log[sender]) if sender in self._log else _NOTHING
+
+    def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
+        """What was collected from the log."""
+        return numbers.intersection(self._gone[sender]) if sender in self._gone else _NOTHING
+
+    def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
+        """Of our own numbers of earlier lives, those never were that are not in our log (000 §6.2).
+
+        Unless there are other loggers, which may have what our disk has lost.
+        """
+        if sender != self.ladder.me or self.ladder.roster.other_loggers():
+            return _NOTHING
+        earlier = RangeSet(numbers.within(0, self.ladder.restored.reserved - 1))
+        return self.lacking({sender: earlier}).get(sender, _NOTHING)
+
+    def _persist(self, now: float, run: Run, out: Effects) -> None:
+        sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
+        out.append(Persist(run))
+        self._log.setdefault(sender, RangeSet()).add(first, last)
+        if sender in self._damaged:
+            remove(self._damaged, sender, first, last)
+        self._arrivals.append(LogSpan(now, sender, last, 0))
+        if self.ladder.settings.retention_bytes:  # counted packet by packet: a run may be as large as what is kept
+            for packet in run:
+                self._retention.arrived(LogSpan(now, sender, packet.seqno, len(packet.body)))
+        else:
+            self._retention.arrived(LogSpan(now, sender, last, 0))
+
+    def lacking(self, numbers: PacketSets) -> PacketSets:
+        """What of these was never here."""
+        lacking: PacketSets = {}
+        for sender, wanted in numbers.items():
+            rest = wanted.difference(self._log.get(sender, _NOTHING))
+            rest.subtract(self._gone.get(sender, _NOTHING))
+            put(lacking, sender, rest)
+        return lacking
+
+    def _committed(self, now: float, happened: Committed, out: Effects) -> None:
+        self._consumers = happened.consumers
+
+    def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
+        """Another logger may have it; else whoever asks is told that it is gone."""
+        remove(self._log, happened.sender, happened.seqno, happened.seqno)
+        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
+        if not self.ladder.roster.other_loggers():
+            self._lose({}, out)
+
+    def _compared(self, now: float, source: int, message: Holdings, out: Effects) -> None:
+        """The only other logger says what it holds: what is damaged here and not there is gone."""
+        if self._damaged and message.parts == 1 and self.ladder.roster.other_loggers() == [source]:
+            self._lose(message.numbers, out)
+
+    def _lose(self, elsewhere: PacketSets, out: Effects) -> None:
+        for sender, numbers in list(self._damaged.items()):
+            for first, last in numbers.difference(elsewhere.get(sender, _NOTHING)).ranges():
+                out.append(Collect(sender, first, last))
+                self._gone.setdefault(sender, RangeSet()).add(first, last)
+                remove(self._damaged, sender, first, last)
+
+    def _acknowledge(self, run: Run, out: Effects) -> None:
+        out.append(Unicast(run[0].sender, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
+
+    def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
+        """A sender says that these never were (or are gone with its memory): spread it (000 §6.2).
+
+        What it has sent and forgotten was sent before we came, unless another logger has it.
+        """
+        mine = message.numbers.get(source)
+        if mine is None:
+            return
+        if message.lost:
+            for first, last in mine.ranges() if not self.ladder.roster.other_loggers() else ():
+                self.ladder.give_up(now, source, first, last, "sent before the logger came", out)
+            return
+        lacking = mine.intersection(self.ladder.streams.of(source).missing)
+        if lacking:
+            out.append(Multicast(NeverSent({source: lacking})))
+            for first, last in lacking.ranges():
+                self.ladder.skip(now, source, first, last, out)
+
+    def _sweep(self, now: float, out: Effects) -> None:
+        while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:
+            old = self._arrivals.popleft()
+            self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
+        for sender in list(self._log):
+            done = max(self._stable(sender), self._expired.get(sender, -1))
+            free = self._retention.free_below(now, sender, done)
+            for first, last in self._log[sender].within(0, free):
+                self._collect(sender, first, last, out)
+        self._timer.set(now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
+
+    def _stable(self, sender: int) -> int:
+        """The number up to which every member that is owed it has acknowledged the packets of `sender`."""
+        known = self.ladder.acknowledged
+        acknowledged = [known.get(m, {}).get(sender, -1) for m in self.ladder.roster.others_owed()]
+        acknowledged += [positions.get(sender, -1) for positions in self._consumers.values()]
+        return min(acknowledged, default=self.ladder.streams.of(sender).prefix())
+
+    def _collect(self, sender: int, first: int, last: int, out: Effects) -> None:
+        out.append(Collect(sender, first, last))
+        self._gone.setdefault(sender, RangeSet()).add(first, last)
+        self._log[sender].discard(first, last)
+        if not self._log[sender]:
+            del self._log[sender]

@@ -1,0 +1,127 @@
+"""Repair by a logger (000 §3.3, §4.3): what peers cannot repair is asked of a logger until it comes.
+
+The first request goes at once, the next each retry period for all that is still missing. A logger that misses
+something itself asks the other loggers in turn with the sender, which keeps it until it is logged.
+"""
+
+from collections.abc import Mapping
+
+from gossamer.core.asking import Asking
+from gossamer.core.declares import LAST_PACKETS, LOG_REPAIR, LOGGERS, Declares
+from gossamer.core.effects import Unicast
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import Gossip, NeverSent, Request
+from gossamer.core.packet_sets import PacketSets
+from gossamer.core.parts import Repair
+from gossamer.core.ranges import RangeSet
+from gossamer.core.settings import ProtocolSettings
+
+_CONGESTED_UNANSWERED = 0.5
+_CONGESTED_S = 2.0
+"""A logger that answers less than half of what it is asked in a retry period counts as congested for a while."""
+
+
+class LoggerRepair(Repair):
+    """The second missing set of 000 §4.3: what is asked of loggers."""
+
+    place = "last"
+    from_log = True
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._asking = Asking(ladder.settings.request_packets, counted=ladder.settings.adaptive)
+        self._tries = 0
+        self._congested_until = 0.0
+        self._timer = ladder.timer(self._tick)
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Everything comes in the end: a logger keeps it until everybody has it."""
+        return Declares(promises=("eventual",), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """A logger's word that something will not come."""
+        return {NeverSent: self._told_never_sent}
+
+    def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
+        """A logger is told how far everything is here: the derived acknowledgement (000 §5.2)."""
+        if to in self.ladder.roster.loggers:
+            gossip.seen = {sender: stream.prefix() for sender, stream in self.ladder.streams.items()}
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """Ask without waiting for the next tick."""
+        self._tick(now, out)
+
+    def eager(self, now: float) -> bool:
+        """000 §8: with `adaptive`, the logger is asked first while there is one and it is not congested."""
+        return self.ladder.settings.adaptive and bool(self.ladder.roster.loggers) and now >= self._congested_until
+
+    def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """Ask a logger at once, and again until it comes."""
+        if not self._can_ask():
+            self.ladder.escalate(now, self, sender, first, last, "no logger", out)
+            return
+        self._asking.add(sender, first, last)
+        self._ask(now, {sender: RangeSet.span(first, last)}, out)
+        self._timer.arm(now + self.ladder.settings.retry_period)
+
+    def release(self, sender: int, first: int, last: int) -> None:
+        """Another rung's turn."""
+        self._asking.remove(sender, first, last)
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
+        if self._asking.remove(sender, first, last) and self._asking.wants_more():
+            self._ask(now, None, out)
+
+    def _can_ask(self) -> bool:
+        """A logger can turn to the senders themselves."""
+        return self.ladder.is_logger or bool(self.ladder.roster.loggers)
+
+    def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
+        some = self.ladder.worth_asking(now, self._asking.choose(among), out)
+        if some:
+            self._asking.asked(some)
+            self._send(some, out)
+
+    def _tick(self, now: float, out: Effects) -> None:
+        if not self._can_ask():
+            self._pass_on_everything(now, out)
+            return
+        self._judge(now)
+        self._asking.tick()
+        if self._asking.wanted:
+            self._tries += 1
+            self._ask(now, None, out)
+            self._asking.age()
+            self._timer.set(now + self.ladder.settings.retry_period)
+
+    def _pass_on_everything(self, now: float, out: Effects) -> None:
+        """The last logger has left: what only it could repair is lost, unless another repair follows."""
+        wanted = [(s, *part) for s, numbers in self._asking.wanted.items() for part in numbers.ranges()]
+        for sender, first, last in wanted:
+            self._asking.remove(sender, first, last)
+            self.ladder.escalate(now, self, sender, first, last, "no logger", out)
+
+    def _judge(self, now: float) -> None:
+        """000 §8: notice a congested logger by what it leaves unanswered."""
+        asked = self._asking.asked_since_tick
+        if asked and self._asking.on_their_way > _CONGESTED_UNANSWERED * asked:
+            self._congested_until = now + _CONGESTED_S
+
+    def _send(self, wanted: PacketSets, out: Effects) -> None:
+        others = self.ladder.roster.other_loggers()
+        if others and (not self.ladder.is_logger or self._tries % 2):
+            out.append(Unicast(self.ladder.rng.choice(others), Request(wanted)))
+        elif self.ladder.is_logger:
+            out.extend(Unicast(sender, Request({sender: numbers})) for sender, numbers in wanted.items())
+
+    def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
+        if self.ladder.is_logger or source not in self.ladder.roster.loggers:
+            return
+        for sender, numbers in message.numbers.items():
+            for first, last in numbers.ranges():
+                if message.lost:
+                    self.ladder.give_up(now, sender, first, last, "collected", out)
+                else:
+                    self.ladder.skip(now, sender, first, last, out)

@@ -1,0 +1,239 @@
+"""Logged packets -> Arrow: the columns that Spark sees, without a Python object for each event.
+
+`offset` is `seqno * 65536 + place of the event in its packet`: unique and ascending for each sender. `partition` is the
+sender folded into 31 bits: a number that stays the same for ever, in every store, whoever else comes and goes. (An
+index among the senders would move with each of them.) Two of 1,000 senders share a partition with a chance of 1 in
+4,000; where that matters, `sender` is exact.
+
+An event in fragments belongs to the packet with its last fragment. The reader of a range looks back for those that
+come before the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gossamer.core.messages import Data
+from gossamer.core.packets import Packet
+from gossamer.pipeline.session import PipelineError
+from gossamer.store.contract import Damaged, LogEntry, LogStore
+from gossamer.wire import WireError, decode
+from gossamer.wire.attributes import Attribute
+from gossamer.wire.codec import CHECKSUM_BYTES, DATA_BYTES, HEADER_BYTES
+from gossamer.wire.columns import ColumnBuilder, Columns
+from gossamer.wire.events import BODY, is_fragment
+from gossamer.wire.fragments import HEAD as FRAGMENT_HEAD
+from gossamer.wire.fragments import Reassembler
+
+DDL = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+    "headers map<string,string>, sender long, seqno long"
+)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", pa.map_(pa.string(), pa.string())),
+        ("sender", pa.int64()),
+        ("seqno", pa.int64()),
+    ]
+)
+EVENTS_PER_PACKET = 65_536
+"""More than any packet holds: the step of `offset` from packet to packet."""
+KEY = "key"
+"""The attribute that becomes the column `key`."""
+
+BATCH_EVENTS, BATCH_BYTES = 16_384, 8 << 20
+"""A record batch ends when it has either."""
+SEALED = b"S"
+_BODY_AT = DATA_BYTES - CHECKSUM_BYTES
+
+Open = Callable[[bytes], bytes]
+"""From the datagram in the log to the datagram as it was before it was sealed."""
+OnLoss = Callable[[str], None]
+"""What to do about a packet that cannot be read: raise, or go on."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range of one sender's numbers, from `first` to before `behind`; `packets` of them are held."""
+
+    sender: int
+    first: int
+    behind: int
+    packets: int
+
+
+def partition_of(sender: int) -> int:
+    """The partition of a sender: its number, folded into 31 bits."""
+    return (sender ^ sender >> 31 ^ sender >> 62) & 0x7FFF_FFFF
+
+
+class Reading:
+    """One pass over a part of the log."""
+
+    def __init__(self, store: LogStore, part: Part, open_datagram: Open, on_loss: OnLoss) -> None:
+        self._store = store
+        self._part = part
+        self._open = open_datagram
+        self._on_loss = on_loss
+        self._whole = Reassembler()
+        self._builder = ColumnBuilder()
+        self._seqnos: list[int] = []
+        self._looked_back = False
+        self._head = b""  # of the datagrams, up to the number
+        self.packets = 0
+        """Seen so far, damaged ones included."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Everything in it, a few thousand events at a time."""
+        part = self._part
+        for entry in self._entries(part.first, part.behind - 1):
+            self._add(entry)
+            if self._builder.count >= BATCH_EVENTS or self._builder.payload_bytes >= BATCH_BYTES:
+                yield self._batch()
+        if self._builder.count:
+            yield self._batch()
+
+    def _batch(self) -> pa.RecordBatch:
+        batch = record_batch(self._builder.columns(), np.array(self._seqnos, np.int64), self._part.sender)
+        self._builder = ColumnBuilder()
+        self._seqnos = []
+        return batch
+
+    def _entries(self, first: int, last: int) -> Iterator[LogEntry]:
+        """What the store holds of these; a damaged entry is a loss, behind which the reading goes on."""
+        while first <= last:
+            try:
+                for entry in self._store.read(self._part.sender, first, last):
+                    self.packets += 1
+                    yield entry
+                return
+            except Damaged as damage:
+                self.packets += 1
+                self._on_loss(str(damage))
+                first = damage.seqno + 1
+
+    def _add(self, entry: LogEntry) -> None:
+        try:
+            body = self._body(entry)
+            if is_fragment(body):
+                self._add_fragment(entry.seqno, body)
+            else:
+                self._builder.add(body)
+                self._seqnos.append(entry.seqno)
+        except WireError as error:
+            self._on_loss(f"packet {entry.seqno} of sender {entry.sender} in the log cannot be read: {error}")
+
+    def _body(self, entry: LogEntry) -> bytes:
+        """As `body_of`, with a short way for what follows an intact packet: the store has its own checksum."""
+        datagram = entry.datagram
+        if (
+            self._head
+            and datagram.startswith(self._head)
+            and datagram[HEADER_BYTES:_BODY_AT] == entry.seqno.to_bytes(8)
+        ):
+            return datagram[_BODY_AT:-CHECKSUM_BYTES]
+        body = body_of(entry, self._open)
+        if datagram[:1] != SEALED:
+            self._head = datagram[:HEADER_BYTES]
+        return body
+
+    def _add_fragment(self, seqno: int, body: bytes) -> None:
+        index, _ = fragment_place(body)
+        if seqno - index < self._part.first and not self._looked_back:
+            self._looked_back = True  # only the first event of a part can have begun before it
+            self._look_back(seqno - index, self._part.first - 1)
+        event = self._whole.add(Packet(self._part.sender, seqno, body))
+        if event is not None:
+            self._builder.add_event(event, BODY.unpack_from(body)[1])
+            self._seqnos.append(seqno)
+
+    def _look_back(self, first: int, last: int) -> None:
+        """The fragments before the part; if they are gone, so is their event."""
+        before = self.packets
+        for entry in self._entries(first, last):
+            body = body_of(entry, self._open)
+            if is_fragment(body):
+                self._whole.add(Packet(entry.sender, entry.seqno, body))
+        self.packets = before  # these are of another part
+
+
+def fragment_place(body: bytes) -> tuple[int, int]:
+    """Which fragment of its event this is, from 0, and how many there are; WireError if it is cut short."""
+    if len(body) < FRAGMENT_HEAD.size:
+        raise WireError("a fragment is cut short")
+    _, _, _, index, count, _ = FRAGMENT_HEAD.unpack_from(body)
+    return index, count
+
+
+def body_of(entry: LogEntry, open_datagram: Open) -> bytes:
+    """The body of a logged packet; WireError if it is not the packet that the log says it is."""
+    datagram = open_datagram(entry.datagram) if entry.datagram[:1] == SEALED else entry.datagram
+    _, message = decode(datagram)
+    if not isinstance(message, Data) or (message.packet.sender, message.packet.seqno) != (entry.sender, entry.seqno):
+        raise WireError("it holds something else")
+    return message.packet.body
+
+
+def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: int) -> pa.RecordBatch:
+    """The rows for these events, whose packets have these numbers."""
+    count = len(columns)
+    if len(seqnos) and seqnos[-1] >= 1 << 47:
+        raise PipelineError(f"sender {sender} has used more than 2**47 numbers: too many for the column offset")
+    seqno = seqnos[columns.packet]
+    keys, headers = _headers(columns)
+    values = [
+        keys,
+        pa.Array.from_buffers(
+            pa.binary(), count, [None, pa.py_buffer(columns.edges.astype(np.int32)), pa.py_buffer(columns.payloads)]
+        ),
+        pa.DictionaryArray.from_arrays(columns.subject, columns.subjects).dictionary_decode(),
+        np.full(count, partition_of(sender), np.int32),
+        seqno * EVENTS_PER_PACKET + columns.index,
+        pa.array((columns.times_ns // 1000).astype(np.int64)[columns.packet]).cast(SCHEMA.field("timestamp").type),
+        headers,
+        np.full(count, sender, np.int64),
+        seqno,
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(v) if isinstance(v, np.ndarray) else v for v in values], schema=SCHEMA)
+
+
+def matching(batch: pa.RecordBatch, wants: Callable[[str], bool]) -> pa.RecordBatch:
+    """The rows with a subject that is wanted."""
+    topics = batch.column("topic").dictionary_encode()
+    wanted = np.array([wants(subject) for subject in topics.dictionary.to_pylist()], np.bool_)
+    return batch if wanted.all() else batch.filter(pa.array(wanted[topics.indices.to_numpy()]))
+
+
+def _headers(columns: Columns) -> tuple[pa.Array, pa.Array]:
+    """The columns `key` and `headers`: attributes as text."""
+    lengths = np.zeros(len(columns), np.int32)
+    names: list[str] = []
+    texts: list[str | None] = []
+    keys: list[bytes | None] | None = None
+    for place, attributes in columns.attributes:
+        lengths[place] = len(attributes)
+        names += attributes
+        texts += map(_text, attributes.values())
+        if attributes.get(KEY) is not None:
+            keys = keys if keys is not None else [None] * len(columns)
+            keys[place] = str(_text(attributes[KEY])).encode()
+    edges = np.zeros(len(columns) + 1, np.int32)
+    np.cumsum(lengths, out=edges[1:])
+    headers = pa.MapArray.from_arrays(pa.array(edges), pa.array(names, pa.string()), pa.array(texts, pa.string()))
+    return pa.array(keys, pa.binary()) if keys is not None else pa.nulls(len(columns), pa.binary()), headers
+
+
+def _text(value: Attribute) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)

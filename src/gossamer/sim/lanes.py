@@ -1,0 +1,123 @@
+"""What the members of one process have side by side, so that a run which reaches many is taken in by all at once.
+
+For most members a first pass is the next packet of a sender of whom they miss nothing: they keep it and deliver it.
+`Lanes.advance` does just that, what `Stack.step` does by `Stream.follow`, in one loop over plain lists; a member that
+has anything else to do with the run is left to its own `step`.
+"""
+
+from typing import Any
+
+from gossamer.core.inputs import Received
+from gossamer.core.streams import Stream, Streams
+from gossamer.stack import Stack
+
+
+class Lane:
+    """One sender as the members of one process see it: the `next` of each, side by side.
+
+    A simulation has thousands of members, and a packet that reaches them all would otherwise fetch a dozen objects of
+    each from all over the memory, only to add one to a number.
+    """
+
+    __slots__ = ("gapped", "nexts")
+
+    def __init__(self, members: int) -> None:
+        self.nexts = [-1] * members  # -1 of members that have never heard of the sender
+        self.gapped: set[int] = set()
+        """Members that miss something of the sender."""
+
+
+class LaneStream(Stream):
+    """A stream whose `next` lies in a lane, and which tells the lane whether anything is missing."""
+
+    __slots__ = ("_gapped",)
+
+    def __init__(self, start: int, lane: Lane, at: int) -> None:
+        self._gapped = lane.gapped
+        super().__init__(start, lane.nexts, at)
+        self.changed()
+
+    def changed(self) -> None:
+        """Enter it in the lane."""
+        super().changed()
+        if self.missing:
+            self._gapped.add(self.at)
+        else:
+            self._gapped.discard(self.at)
+
+
+class LaneStreams(Streams):
+    """The streams of one member, in the lanes of all; its own is not, for nobody else hears it as it does."""
+
+    __slots__ = ("_lanes", "_me")
+
+    def __init__(self, lanes: "Lanes", me: int, own: Stream) -> None:
+        super().__init__({me: own})
+        self._lanes = lanes
+        self._me = me
+
+    def begin(self, sender: int, start: int) -> Stream:
+        """From here on `sender` is heard."""
+        if sender == self._me:
+            return super().begin(sender, start)
+        stream = self[sender] = LaneStream(start, self._lanes.of(sender), self._me)
+        return stream
+
+    def end(self, me: int) -> None:
+        """The member takes part no more."""
+        super().end(me)
+        self._lanes.clear(me)
+
+
+class Lanes:
+    """A lane for each sender, and where each member keeps what arrives. Members are numbered from 0."""
+
+    def __init__(self, members: int, *, ordered: bool) -> None:
+        self._members = members
+        self._ordered = ordered  # whether a gap holds back what follows it
+        self._lanes: dict[int, Lane] = {}
+        self._arrivals: list[list[Any] | None] = [None] * members
+
+    def enter(self, stack: Stack) -> None:
+        """A member begins, with nothing known of any sender. One that has more to do with packets stays outside."""
+        self.clear(stack.me)
+        if stack.only_delivers():
+            self._arrivals[stack.me] = stack.buffer.arrivals
+            stack.streams = LaneStreams(self, stack.me, stack.streams[stack.me])
+
+    def clear(self, member: int) -> None:
+        """`member` knows of no sender."""
+        for lane in self._lanes.values():
+            lane.nexts[member] = -1
+            lane.gapped.discard(member)
+
+    def of(self, sender: int) -> Lane:
+        """The lane of a sender."""
+        if sender not in self._lanes:
+            self._lanes[sender] = Lane(self._members)
+        return self._lanes[sender]
+
+    def advance(self, now: float, members: list[int], happened: Received) -> tuple[list[int], list[int]]:
+        """Let `members` receive a run; returns those that have to step with it themselves, and those that had it all.
+
+        The others have taken it in, and it is for the caller to deliver it to them.
+        """
+        lane = self._lanes.get(happened.sender)
+        if lane is None:
+            return members, []
+        nexts, gapped, kept = lane.nexts, lane.gapped, self._arrivals
+        held_back = gapped if self._ordered else ()
+        first, following, run = happened.first, happened.following, happened.run
+        asked, indifferent = [], []
+        for member in members:
+            if nexts[member] == first and member not in held_back:
+                nexts[member] = following
+                arrivals = kept[member]
+                if arrivals is not None:
+                    arrivals.append(now)
+                    arrivals.append(run)
+            elif nexts[member] >= following and member not in gapped:
+                indifferent.append(member)
+            else:
+                asked.append(member)
+        return asked, indifferent
