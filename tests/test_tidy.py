@@ -15,7 +15,23 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "gossamer"
-PURE = ("core", "wire", "dissemination", "repair", "buffering", "membership", "ordering", "pubsub")
+PURE = (
+    "core",
+    "wire",
+    "dissemination",
+    "flow",
+    "detection",
+    "repair",
+    "logging",
+    "buffering",
+    "membership",
+    "ordering",
+    "kernel",
+    "pubsub",
+    "stack.py",
+    "rungs.py",
+    "presets.py",
+)
 
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -126,12 +142,19 @@ def is_set(node: ast.expr) -> bool:
     return isinstance(node, ast.Set | ast.SetComp)
 
 
+def keeps_no_global_state(tree: ast.Module) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield node.lineno, "a pure package has no global state: keep it in an object, or in `Ladder.siblings`"
+
+
 RULES: list[Rule] = [has_docstring, functions_are_short, excepts_name_an_error, does_not_print]
 PURE_RULES: list[Rule] = [
     imports_nothing_impure,
     opens_no_file,
     draws_from_a_given_generator,
     iterates_no_set,
+    keeps_no_global_state,
 ]
 
 
@@ -265,6 +288,7 @@ def test_constraints_are_names_and_versions() -> None:
         (iterates_no_set, "for x in {1, 2}: f(x)"),
         (iterates_no_set, "y = [x for x in set(z)]"),
         (iterates_no_set, "y = list({x for x in z})"),
+        (keeps_no_global_state, "def f():\n    global x\n    x = 1"),
     ],
 )
 def test_each_rule_catches_what_it_forbids(rule: Rule, code: str) -> None:

@@ -31,6 +31,29 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+LIVE: Final[Mapping[str, Any]] = {
+    "membership": "sponsored",  # members find each other, whatever the preset
+    "found_after": 4,
+    "loggers": 0,  # they come and go
+    "gossip_period": 0.05,
+    "ask_again": 0.001,
+    "idle_after": 0.005,  # or a lone packet that is lost would be missed a round later
+    "selection": "uniform",  # near members have often lost the same: a bias rarely asks the far one that has it
+    "round_trips": True,  # for the statistics
+    "service_limit": 20_000,
+    "stability": "acknowledged",
+    "suspect_after": 5.0,
+}
+"""What live groups set on every machine."""
+LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "unreliable": {"stability": "none"},
+    "basic": {"repair": ["acknowledged", "logger"], "dissemination": "copies"},
+    "lbrm": {"repair": ["logger"]},
+    "rpbcast": {"repair": ["negative", "logger"], "buffering": "size"},
+    "pbcast": {"repair": ["digest", "logger"], "buffering": "size"},
+}
+"""What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes."""
+
 _FOLLOWS: Final = {"stability": "buffering"}
 """What a preset sets only because of another of its choices: it goes with that, if the other is overridden."""
 

@@ -34,6 +34,7 @@ from gossamer.membership.sponsored import Sponsored
 from gossamer.membership.suspicion import Suspicion
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
+from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.digest import digest_gossip
 from gossamer.repair.retries import negative_gossip
@@ -97,7 +98,9 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs: list[Rung] = [buffer, Presence(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
     if any(repair.from_log for repair in repairs):
         rungs += _of_a_logger(ladder) if ladder.is_logger else [SendBuffer(ladder), History(ladder)]
-    rungs += [*repairs, *([Server(ladder)] if any(repair.asks for repair in repairs) else [])]
+    if any(repair.asks for repair in repairs):
+        rungs += [Server(ladder), Absences(ladder)]  # a repair goes on only with what is not settled
+    rungs += repairs
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
     if settings.suspect_after:

@@ -184,6 +184,18 @@ def test_what_was_asked_for_a_tick_ago_is_asked_for_again_and_what_was_asked_for
     assert asking.on_their_way == 2
 
 
+def test_what_nobody_can_send_does_not_keep_other_packets_from_being_asked_for():
+    asking = Asking(4)
+    asking.add(7, 0, 9)
+    chosen = []
+    for _ in range(4):
+        chosen.append(asking.choose())
+        asking.asked(chosen[-1])
+        asking.age()
+        asking.tick()
+    assert chosen == [packets((0, 3)), packets((4, 7)), packets((8, 9)), packets((0, 3))]
+
+
 def test_without_a_limit_everything_is_asked_for_every_time():
     asking = Asking(0)
     asking.add(7, 0, 4)

@@ -108,7 +108,8 @@ def test_a_logger_answers_what_it_has_and_does_not_queue_what_it_has_not():
     table.step(3, Received(0, [Packet(0, 0, b"x")], "first_pass"))
     table.letters.clear()
     table.step(3, Heard(1, Request({0: numbers((0, 5))})))
-    assert [(r.to, r.message.packet.seqno, r.message.phase) for r in table.letters] == [(1, 0, "logger")]
+    assert [(r.to, r.message.packet.seqno, r.message.phase) for r in table.take(Repair)] == [(1, 0, "logger")]
+    assert [(r.to, r.message.wanted) for r in table.take(Request)] == [(0, {0: numbers((1, 5))})]  # are there such?
     table.letters.clear()
     table.step(3, Received(0, [Packet(0, 1, b"x")], "first_pass"))
     assert not table.take(Repair)

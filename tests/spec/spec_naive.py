@@ -148,7 +148,7 @@ def buffers(rows: Sequence[Row], bounds: dict[str, int]) -> list[int]:
     held: dict[tuple[int, str], set[Packet]] = defaultdict(set)
     bad = []
     for n, (_, m, kind, s, q, _, _, phase) in enumerate(rows):
-        if kind == "crash" and phase == "lost":
+        if (kind == "crash" and phase == "lost") or kind == "leave":
             for place in list(held):
                 if place[0] == m and place[1] != "log":
                     held[place].clear()

@@ -55,9 +55,9 @@ class Server(Rung):
         if on_disk:
             self.ladder.repair_queue.enqueue(now, source, on_disk, self._replay, out)
         if rest:
-            self._tell(source, rest, out)
+            self._tell(now, source, rest, out)
 
-    def _tell(self, source: int, rest: PacketSets, out: Effects) -> None:
+    def _tell(self, now: float, source: int, rest: PacketSets, out: Effects) -> None:
         """The truth about what cannot be served."""
         collected: PacketSets = {}
         lost: PacketSets = {}
@@ -70,10 +70,15 @@ class Server(Rung):
             stream = self.ladder.streams.get(sender)
             if stream is not None and stream.never_sent is not None:
                 never.update(numbers.intersection(stream.never_sent))
+            gone.subtract(never)
+            unknown = numbers.difference(gone).difference(never)
             if stream is not None and not self.ladder.is_logger:  # a logger has no note to send: it has a log
-                put(collected, sender, stream.received(numbers.difference(gone)))
+                put(collected, sender, stream.received(unknown))
             put(lost, sender, gone)
             put(never_sent, sender, never)
+            if unknown:
+                for keeper in self.ladder.keepers:
+                    keeper.asked_in_vain(now, sender, unknown, out)
         if collected:
             out.append(Unicast(source, Collected(collected)))
         if lost:

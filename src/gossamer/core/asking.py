@@ -1,7 +1,8 @@
 """What a member wants, what of it was asked for and may be on its way, and what to ask for next.
 
 At most `limit` packets are on their way at a time, so that answers do not overrun whoever asked. What was asked for a
-whole tick ago and has not come is not on its way any more: it may be asked for again.
+whole tick ago and has not come is not on its way any more: it may be asked for again, but after everything that was not
+asked for yet. So packets that nobody can send do not keep others from being asked for.
 """
 
 from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take
@@ -14,7 +15,17 @@ class Asking:
     A limit of 0 asks for everything, every time; then what was asked for is remembered only if it is `counted`.
     """
 
-    __slots__ = ("_asked", "_asked_count", "_counted", "_limit", "_older", "asked_since_tick", "wanted", "wanted_count")
+    __slots__ = (
+        "_asked",
+        "_asked_count",
+        "_counted",
+        "_in_vain",
+        "_limit",
+        "_older",
+        "asked_since_tick",
+        "wanted",
+        "wanted_count",
+    )
 
     def __init__(self, limit: int, *, counted: bool = False) -> None:
         self.wanted: PacketSets = {}
@@ -26,6 +37,7 @@ class Asking:
         self._asked: PacketSets = {}  # of those wanted: may be on their way
         self._asked_count = 0
         self._older: PacketSets = {}  # of those asked: since before the last tick
+        self._in_vain: PacketSets = {}  # were asked for and did not come
 
     @property
     def on_their_way(self) -> int:
@@ -58,7 +70,7 @@ class Asking:
 
     def clear(self) -> None:
         """Nothing is wanted any more."""
-        self.wanted, self._asked, self._older = {}, {}, {}
+        self.wanted, self._asked, self._older, self._in_vain = {}, {}, {}, {}
         self.wanted_count = self._asked_count = 0
 
     def still(self, numbers: PacketSets) -> PacketSets:
@@ -79,7 +91,13 @@ class Asking:
         if not self._limit:
             return take(wanted, 0)
         room = self._limit - self._asked_count
-        return take(difference(wanted, self._asked), room) if room > 0 else {}
+        if room <= 0:
+            return {}
+        possible = difference(wanted, self._asked)
+        fresh = difference(possible, self._in_vain)
+        if not fresh:
+            fresh, self._in_vain = possible, {}
+        return take(fresh, room)
 
     def asked(self, numbers: PacketSets) -> None:
         """These, which `choose` chose, were asked for just now."""
@@ -101,6 +119,8 @@ class Asking:
     def tick(self) -> None:
         """Time has passed: what was asked for before the last tick will not come."""
         if self._counted:
+            for sender, numbers in intersection(self._asked, self._older).items():
+                self._in_vain.setdefault(sender, RangeSet()).update(numbers)
             self._asked = difference(self._asked, self._older) if self._limit else {}
             self._asked_count = count(self._asked)
             self.asked_since_tick = 0

@@ -67,6 +67,9 @@ class Keeper(Rung):
         """Which of `numbers` no packet has, as this keeper alone knows."""
         return _NOTHING
 
+    def asked_in_vain(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:
+        """Somebody asked for `numbers`, and nobody here knows anything of them."""
+
 
 class Buffer(Keeper):
     """What a member keeps for its peers, for as long as the buffer's rule says."""

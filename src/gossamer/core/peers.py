@@ -5,9 +5,10 @@ its round-trip time r as (1 - r / (1.1 * r_max)) ** power, power 1 (linear) or 2
 measured yet counts as near, and so is soon asked, and one that was asked and has not answered counts as the farthest.
 
 004 opt. 6, partial views: a member deals with a random subset of the others, not with all of them. The subsets together
-are a random graph, on which gossip works as well as on a full one as long as it is connected: a member that is in
-nobody's subset hears no gossip, which among views of k happens with probability e**-k. So k is a few times the
-logarithm of the group's size; 20 serves thousands.
+are a random graph, on which gossip works as well as on a full one as long as it is connected. A member that is in
+nobody's subset hears no gossip, which among views of k happens with probability e**-k: so k is a few times the
+logarithm of the group's size (20 serves thousands), and every now and then a subset swaps one member for another, so
+that nobody stays cut off.
 
 A member that repeats requests also learns which peers are worth asking: members that are near each other have often
 lost the same packets. `helper` takes a member that was drawn only at the odds that it has what it is asked for.
@@ -26,6 +27,8 @@ _SMOOTHING = 0.25
 _ODDS_MIN = 0.05
 """A peer that never helped is still asked now and then: that may change."""
 _DRAWS_MAX = 8
+_SWAP_DRAWS = 16
+"""After this many draws one member of a partial view is replaced."""
 _STRANGERS_MAX = 100
 """Facts about this many former members may be remembered."""
 
@@ -43,6 +46,7 @@ class Peers:
         "_roster",
         "_round_trips",
         "_size",
+        "_turn",
         "_weights",
     )
 
@@ -54,7 +58,7 @@ class Peers:
         self._odds: dict[int, float] = {}
         self._known: tuple[int, ...] = ()
         self._weights: list[float] | None = None
-        self._changes = 0
+        self._changes = self._turn = 0
         self._roster = roster
         self._pool: tuple[int, ...] = () if view_size else roster.members
 
@@ -76,6 +80,10 @@ class Peers:
 
     def target(self) -> int | None:
         """One other member, drawn by the selection; None if there is none."""
+        if self._size:
+            self._turn += 1
+            if self._turn % _SWAP_DRAWS == 0:
+                self._swap()
         pool, me = self.pool() if self._size else self._pool, self._roster.me
         count = len(pool)
         if count < 2 and (not count or pool[0] == me):
@@ -114,6 +122,14 @@ class Peers:
         times = (trips.times.get(m, farthest if trips.was_silent(m) else 0.0) for m in self._pool)
         weights = ((1.0 - min(time, farthest) / scale) ** self._power for time in times)
         return list(accumulate(0.0 if m == me else w for m, w in zip(self._pool, weights, strict=True)))
+
+    def _swap(self) -> None:
+        """Put another member into the view for one of it."""
+        view = list(self.pool())
+        rest = [member for member in self._roster.others() if member not in view]
+        if view and rest:
+            view[int(self._rng.random() * len(view))] = self._rng.choice(rest)
+            self._pool, self._weights = tuple(view), None
 
     def _redraw(self) -> None:
         """Members that left are replaced; one that joined gets into each view with the chance that all others had."""

@@ -195,6 +195,12 @@ class RangeSet:
                 at += 1
         return found
 
+    def union(self, other: "RangeSet") -> "RangeSet":
+        """What is in either."""
+        both = self.copy()
+        both.update(other)
+        return both
+
     def copy(self) -> "RangeSet":
         """An equal set of its own."""
         twin = RangeSet.__new__(RangeSet)

@@ -4,12 +4,11 @@ Everything that waits is bounded in bytes; the stack counts packets, so the boun
 """
 
 import gc
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from gossamer.core.settings import ProtocolSettings
 from gossamer.live.transport import Address, Transport
-from gossamer.presets import preset
+from gossamer.presets import LIVE, LIVE_PRESETS, preset
 from gossamer.settings import Settings
 from gossamer.wire import fragments
 
@@ -21,28 +20,6 @@ _WINDOW_MIN, _WINDOW_MAX = 8, 2048
 _PACKETS_PER_BUFFER = 16
 """A socket's buffer should hold so many packets; where it is small, so are the packets."""
 _DATAGRAM_MIN = 1400
-LIVE: Final[Mapping[str, Any]] = {
-    "membership": "sponsored",  # members find each other, whatever the preset
-    "found_after": 4,
-    "loggers": 0,  # they come and go
-    "gossip_period": 0.05,
-    "ask_again": 0.001,
-    "idle_after": 0.005,  # or a lone packet that is lost would be missed a round later
-    "selection": "uniform",  # near members have often lost the same: a bias rarely asks the far one that has it
-    "round_trips": True,  # for the statistics
-    "service_limit": 20_000,
-    "stability": "acknowledged",
-    "suspect_after": 5.0,
-}
-"""What live groups set on every machine."""
-LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "unreliable": {"stability": "none"},
-    "basic": {"repair": ["acknowledged", "logger"], "dissemination": "copies"},
-    "lbrm": {"repair": ["logger"]},
-    "rpbcast": {"repair": ["negative", "logger"], "buffering": "size"},
-    "pbcast": {"repair": ["digest", "logger"], "buffering": "size"},
-}
-"""What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes."""
 
 
 def spare_the_collector() -> None:

@@ -14,7 +14,7 @@ from gossamer.core.effects import Collect, Multicast, Persist, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Committed, DamageFound, LogSpan
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
-from gossamer.core.messages import Ack, Gossip, Holdings, NeverSent
+from gossamer.core.messages import Ack, Gossip, Holdings, NeverSent, Request
 from gossamer.core.packet_sets import Horizon, PacketSets, count, put, remove
 from gossamer.core.packets import Run
 from gossamer.core.parts import Keeper
@@ -37,10 +37,12 @@ class Logger(Keeper):
         super().__init__(ladder)
         self._log: PacketSets = {}
         self._gone: PacketSets = {}  # had and collected: lost to whoever still wants it
+        self._never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
         self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
         self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
         self._arrivals: deque[LogSpan] = deque()
         self._expired: Horizon = {}  # up to here the fail-safe has taken effect
+        self._ask_sender_at: dict[int, float] = {}  # when a sender may be asked about its numbers again
         self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
         self._timer = ladder.timer(self._sweep)
 
@@ -108,18 +110,28 @@ class Logger(Keeper):
         return numbers.intersection(self._log[sender]) if sender in self._log else _NOTHING
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """What was collected from the log."""
-        return numbers.intersection(self._gone[sender]) if sender in self._gone else _NOTHING
+        """What was collected from the log, what we have given up ourselves, and what nobody can send us any more."""
+        gone = RangeSet(numbers.intersection(self._gone[sender]).ranges() if sender in self._gone else ())
+        stream = self.ladder.streams.get(sender)
+        if stream is not None:
+            gone.update(numbers.intersection(stream.abandoned))
+            if sender not in self.ladder.roster.owed:  # it has left
+                gone.update(numbers.difference(stream.missing))
+        return gone
 
     def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """Of our own numbers of earlier lives, those never were that are not in our log (000 §6.2).
+        """What its sender told us; and of our own numbers of earlier lives, those that our log lacks (000 §6.2)."""
+        if sender == self.ladder.me:
+            return self._lacking_of(sender, RangeSet(numbers.within(0, self.ladder.restored.reserved - 1)))
+        return numbers.intersection(self._never_sent[sender]) if sender in self._never_sent else _NOTHING
 
-        Unless there are other loggers, which may have what our disk has lost.
-        """
-        if sender != self.ladder.me or self.ladder.roster.other_loggers():
-            return _NOTHING
-        earlier = RangeSet(numbers.within(0, self.ladder.restored.reserved - 1))
-        return self.lacking({sender: earlier}).get(sender, _NOTHING)
+    def asked_in_vain(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:
+        """Numbers from before we came that we never heard of: their sender knows whether there are such packets."""
+        stream = self.ladder.streams.get(sender)
+        unheard = numbers.difference(stream.missing) if stream is not None else numbers
+        if unheard and sender in self.ladder.roster and now >= self._ask_sender_at.get(sender, 0.0):
+            self._ask_sender_at[sender] = now + self.ladder.settings.retry_period
+            out.append(Unicast(sender, Request({sender: unheard})))
 
     def _persist(self, now: float, run: Run, out: Effects) -> None:
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
@@ -138,10 +150,11 @@ class Logger(Keeper):
         """What of these was never here."""
         lacking: PacketSets = {}
         for sender, wanted in numbers.items():
-            rest = wanted.difference(self._log.get(sender, _NOTHING))
-            rest.subtract(self._gone.get(sender, _NOTHING))
-            put(lacking, sender, rest)
+            put(lacking, sender, self._lacking_of(sender, wanted))
         return lacking
+
+    def _lacking_of(self, sender: int, numbers: RangeSet) -> RangeSet:
+        return numbers.difference(self._log.get(sender, _NOTHING)).difference(self._gone.get(sender, _NOTHING))
 
     def _committed(self, now: float, happened: Committed, out: Effects) -> None:
         self._consumers = happened.consumers
@@ -169,22 +182,18 @@ class Logger(Keeper):
         out.append(Unicast(run[0].sender, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
 
     def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
-        """A sender says that these never were (or are gone with its memory): spread it (000 §6.2).
+        """A sender says that these never were, or that it has forgotten them: what we lack of them, we will not get.
 
-        What it has sent and forgotten was sent before we came, unless another logger has it.
+        That there are no such packets is told to everybody: loggers take over that responsibility (000 §6.2).
         """
-        mine = message.numbers.get(source)
-        if mine is None:
-            return
+        mine = self._lacking_of(source, message.numbers.get(source, _NOTHING))
         if message.lost:
-            for first, last in mine.ranges() if not self.ladder.roster.other_loggers() else ():
-                self.ladder.give_up(now, source, first, last, "sent before the logger came", out)
+            put(self._gone, source, self._gone.get(source, _NOTHING).union(mine))
             return
-        lacking = mine.intersection(self.ladder.streams.of(source).missing)
-        if lacking:
-            out.append(Multicast(NeverSent({source: lacking})))
-            for first, last in lacking.ranges():
-                self.ladder.skip(now, source, first, last, out)
+        new = mine.difference(self._never_sent.get(source, _NOTHING))
+        if new:
+            self._never_sent.setdefault(source, RangeSet()).update(new)
+            out.append(Multicast(NeverSent({source: new})))
 
     def _sweep(self, now: float, out: Effects) -> None:
         while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:

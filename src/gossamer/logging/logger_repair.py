@@ -4,13 +4,11 @@ The first request goes at once, the next each retry period for all that is still
 something itself asks the other loggers in turn with the sender, which keeps it until it is logged.
 """
 
-from collections.abc import Mapping
-
 from gossamer.core.asking import Asking
 from gossamer.core.declares import LAST_PACKETS, LOG_REPAIR, LOGGERS, Declares
 from gossamer.core.effects import Unicast
-from gossamer.core.ladder import Effects, Ladder, MessageHandler
-from gossamer.core.messages import Gossip, NeverSent, Request
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.messages import Gossip, Request
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
@@ -36,12 +34,9 @@ class LoggerRepair(Repair):
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
-        """Everything comes in the end: a logger keeps it until everybody has it."""
-        return Declares(promises=("eventual",), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
-
-    def messages(self) -> Mapping[type, MessageHandler]:
-        """A logger's word that something will not come."""
-        return {NeverSent: self._told_never_sent}
+        """Everything comes in the end, if there always is a logger: it keeps it until everybody has it."""
+        promise = "eventual" if settings.loggers else "eventual-or-lost"
+        return Declares(promises=(promise,), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """A logger is told how far everything is here: the derived acknowledgement (000 §5.2)."""
@@ -115,13 +110,3 @@ class LoggerRepair(Repair):
             out.append(Unicast(self.ladder.rng.choice(others), Request(wanted)))
         elif self.ladder.is_logger:
             out.extend(Unicast(sender, Request({sender: numbers})) for sender, numbers in wanted.items())
-
-    def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
-        if self.ladder.is_logger or source not in self.ladder.roster.loggers:
-            return
-        for sender, numbers in message.numbers.items():
-            for first, last in numbers.ranges():
-                if message.lost:
-                    self.ladder.give_up(now, sender, first, last, "collected", out)
-                else:
-                    self.ladder.skip(now, sender, first, last, out)

@@ -95,7 +95,8 @@ class Sponsored(Membership):
         if self.ladder.settings.found_after:
             self._beacon(now, out)
         if self._standing is Standing.JOINING:
-            self._resume = self.ladder.restored.recovers and self.ladder.settings.recovery == "at-least-once"
+            recovers = self.ladder.restored.recovers and not self.ladder.is_logger  # which goes on with its log
+            self._resume = recovers and self.ladder.settings.recovery == "at-least-once"
             self._begin(now, out)
 
     def leaving(self, now: float, out: Effects) -> None:
@@ -211,8 +212,9 @@ class Sponsored(Membership):
         if mine is None or mine.freshness != self._freshness or mine.status != wanted:
             return
         is_logger = source in self.ladder.roster.loggers
-        if self._resume and self._standing is Standing.JOINING and not is_logger:
-            return  # only a logger knows where we stopped
+        loggers = any(e.logger and e.status != LEFT for e in message.entries)
+        if self._resume and self._standing is Standing.JOINING and loggers and not is_logger:
+            return  # only a logger knows where we stopped; where there is none, there is nothing to go on with
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
             self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
@@ -285,8 +287,10 @@ class Sponsored(Membership):
     def _offers(self, resume: bool) -> bool:
         if self.ladder.is_logger:
             return True
+        if resume and self.ladder.roster.loggers:
+            return False  # that is for them
         share = _EAGERNESS * self.ladder.settings.sponsors / max(1, len(self.ladder.roster))
-        return not resume and self.ladder.rng.random() < share
+        return self.ladder.rng.random() < share
 
     # Views.
 

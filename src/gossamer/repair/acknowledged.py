@@ -17,7 +17,7 @@ from gossamer.core.declares import LAST_PACKETS, Declares
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER, Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
-from gossamer.core.messages import Ack, Collected, Repair, Request
+from gossamer.core.messages import Ack, Collected, NeverSent, Repair, Request
 from gossamer.core.packet_sets import PacketSets, remove, take
 from gossamer.core.packets import Packet, Run
 from gossamer.core.parts import Keeper
@@ -49,6 +49,7 @@ class Acknowledged(RepairRung, Keeper):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._kept: dict[int, _Unacknowledged] = {}
+        self._last: Packet | None = None
         self._retries: deque[tuple[float, int]] = deque()  # (when, seqno), in order of time
         self._budget = Budget(self.ladder.settings.service_limit)
         self._missing: PacketSets = {}
@@ -64,8 +65,8 @@ class Acknowledged(RepairRung, Keeper):
         return Declares(promises=("eventual" if certain else "eventual-or-lost",), provides=(LAST_PACKETS,))
 
     def messages(self) -> Mapping[type, MessageHandler]:
-        """Acknowledgements, and a source's word that it has let a packet go."""
-        return {Ack: self._acknowledged, Collected: self._told_collected}
+        """Acknowledgements, and a source's word that it has let a packet go, or lost it with its memory."""
+        return {Ack: self._acknowledged, Collected: self._told_collected, NeverSent: self._told_lost}
 
     # The source.
 
@@ -92,22 +93,40 @@ class Acknowledged(RepairRung, Keeper):
         kept = self._kept.get(seqno) if sender == self.ladder.me else None
         return None if kept is None else kept.packet
 
+    def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
+        """Our numbers of earlier lives, all at once: unused, or lost with our memory (000 §6.1 allows that)."""
+        first = self.ladder.streams[sender].start if sender == self.ladder.me else 0
+        return RangeSet.span(0, first - 1) if numbers.within(0, first - 1) else _NOTHING
+
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Keep them until everyone has acknowledged them."""
+        self._last = run[-1]
         waiting = dict.fromkeys(self.ladder.roster.others_owed())
         for packet in run if waiting else ():
-            self._kept[packet.seqno] = _Unacknowledged(packet, waiting.copy())
-            self._schedule(now, packet.seqno)
+            self._keep(now, packet, waiting.copy())
 
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
-        """Nobody waits for a member that left."""
+        """Nobody waits for a member that left; one that joined is owed what its sponsors had not seen.
+
+        The last packet shows it whether there is more. It acknowledges what came before its time, too.
+        """
         owed = set(self.ladder.roster.owed)
         left = [member for member in before.owed if member not in owed]
         for seqno in list(self._kept) if left else ():
             for member in left:
                 self._count(seqno, member)
+        joined = dict.fromkeys(m for m in self.ladder.roster.others_owed() if m not in before.owed)
+        if joined and self._last is not None:
+            for kept in self._kept.values():
+                kept.waiting.update(joined)
+            if self._last.seqno not in self._kept:
+                self._keep(now, self._last, joined)
         for sender in [sender for sender in self._missing if sender not in owed]:
             self._move_on(now, sender, self._missing[sender].copy(), "its sender has left", out)
+
+    def _keep(self, now: float, packet: Packet, waiting: dict[int, None]) -> None:
+        self._kept[packet.seqno] = _Unacknowledged(packet, waiting)
+        self._schedule(now, packet.seqno)
 
     def _let_go_of_the_absent(self) -> None:
         """Room for new packets: drop, oldest first, those that only members which are away still need."""
@@ -199,6 +218,11 @@ class Acknowledged(RepairRung, Keeper):
         """Only the source's own word counts: nobody else keeps its packets."""
         if source in message.gone:
             self._move_on(now, source, message.gone[source], "collected", out)
+
+    def _told_lost(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
+        """What its source has not got, and what is still missing, somebody else may have."""
+        if source in message.numbers:
+            self._move_on(now, source, message.numbers[source], "lost with its sender's memory", out)
 
     def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
         missing = self._missing.get(sender)

@@ -11,7 +11,7 @@ from gossamer.core.asking import Asking
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
-from gossamer.core.messages import Collected, Gossip, NeverSent, Request
+from gossamer.core.messages import Collected, Gossip, Request
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
@@ -37,8 +37,8 @@ class NegativeGossip(Repair):
         return Declares(promises=("eventual-or-lost",), needs=(COPIES_KEPT, LAST_PACKETS))
 
     def messages(self) -> Mapping[type, MessageHandler]:
-        """The answers that are not packets."""
-        return {Collected: self._told_collected, NeverSent: self._told_never_sent}
+        """The note that a packet was collected."""
+        return {Collected: self._told_collected}
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask one peer at once, without waiting for the round (000 §4.1): once for all that this instant shows."""
@@ -106,11 +106,3 @@ class NegativeGossip(Repair):
             for first, last in wanted.intersection(numbers).ranges():
                 self._asking.remove(sender, first, last)
                 self.ladder.escalate(now, self, sender, first, last, "collected", out)
-
-    def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
-        """Numbers that never were: stop asking."""
-        for sender, numbers in message.numbers.items() if not message.lost else ():
-            wanted = self._asking.wanted.get(sender)
-            if wanted is not None and sender != self.ladder.me:
-                for first, last in wanted.intersection(numbers).ranges():
-                    self.ladder.skip(now, sender, first, last, out)

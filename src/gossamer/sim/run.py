@@ -88,7 +88,7 @@ def simulate(
     count = len(topology.members)
     check_members(scenario, count)
     recorder = Recorder(sink)
-    lanes = Lanes(count, ordered=holds_back(scenario.protocol)) if make_stack is None else None
+    lanes = Lanes(count, ordered=holds_back(scenario.protocol)) if make_stack is None and not scenario.wire else None
     make_stack = make_stack or stack_maker(scenario, count, sink is not None, lanes)
     world = World(scenario, topology, make_stack, recorder, lanes)
     faults = Faults(world, scenario.fault)

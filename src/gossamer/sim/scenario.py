@@ -100,6 +100,7 @@ class Scenario:
     traffic: TrafficSettings = dataclasses.field(default_factory=TrafficSettings)
     protocol: ProtocolSettings = dataclasses.field(default_factory=ProtocolSettings)
     fault: tuple[Fault, ...] = ()
+    wire: bool = setting(False, "Encode and decode every message, so that the codec is under the same faults: slower.")
     folder: str = setting(".", "Where relative paths start.")
 
     def with_seed(self, seed: int) -> "Scenario":

@@ -44,6 +44,7 @@ from gossamer.sim.scenario import Scenario
 from gossamer.sim.topology import Topology
 from gossamer.sim.traffic import arrivals
 from gossamer.trace.recorder import Recorder
+from gossamer.wire import Header, decode, encode
 from gossamer.wire import size as wire_size
 
 MakeStack = Callable[[int, tuple[int, ...], Random], Automaton]
@@ -203,7 +204,8 @@ class World:
         for happened, transmitter in self._inboxes.pop(member, []):
             self._arrived(([member], happened, transmitter))
         self._wake_at[member] = inf
-        self.step(member, Woke())
+        if self.states[member] == UP:  # it has not left meanwhile
+            self.step(member, Woke())
 
     def _make_network(self, topology: Topology) -> Network:
         rng = self.rng("network")
@@ -317,11 +319,23 @@ class World:
         return self._sized[1]
 
     def _arrival(self, source: int, message: Message) -> Callable[[float, list[int]], None]:
+        if self.scenario.wire:
+            return self._arrival_by_wire(source, encode(Header(0, source), message))
         happened = arrival(source, message)
 
         def arrive(time: float, members: list[int]) -> None:
             self._order += 1  # as `at` does, once more because this is where most events come from
             heappush(self._heap, (time, self._order, self._arrived, (members, happened, source)))
+
+        return arrive
+
+    def _arrival_by_wire(self, transmitter: int, datagram: bytes) -> Callable[[float, list[int]], None]:
+        """Every receiver decodes it for itself, so that nobody shares anything with anybody."""
+
+        def arrive(time: float, members: list[int]) -> None:
+            for member in members:
+                header, message = decode(datagram)
+                self.at(time, self._arrived, ([member], arrival(header.source, message), transmitter))
 
         return arrive
 

@@ -1,7 +1,7 @@
 """Bounded buffers: nobody holds more than its bound, and nothing leaves a place that it did not enter.
 
 A place is a member's buffer or log, the phase of store and collect rows. A crash that loses a member's memory
-empties its buffer, not its log. Memory: one byte for each packet and place.
+empties its buffer, not its log; so does leaving. Memory: one byte for each packet and place.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class BoundedBuffers:
     def __init__(self, metadata: Metadata) -> None:
         self._bounds = bounds(metadata)
         self._members = Ids()
-        self._erased = AsOf(-1)  # by member: the row of its last crash that lost memory
+        self._erased = AsOf(-1)  # by member: the row at which it last lost its memory, or left
         self._phases: dict[str, int] = {}
         self._places = Ids()  # (member, phase)
-        self._columns = Ids()  # (place, since which loss of memory)
+        self._columns = Ids()  # (place, since when its memory is whole)
         self._packets = Ids()
         self._marks = Marks()
         self._held = Column()  # by column: how many packets
@@ -55,8 +55,8 @@ class BoundedBuffers:
         return self.found.listed()
 
     def _feed_crash(self, rows: Rows) -> None:
-        first, rows = rows.first, rows.of("crash")
-        rows = rows.select(rows.phase_is("lost"))
+        first, rows = rows.first, rows.of("crash", "leave")
+        rows = rows.select(rows.phase_is("lost") | (rows.kind == CODE["leave"]))
         self._erased.change(self._who(rows), rows.number, rows.number, first)
 
     def _who(self, rows: Rows) -> Ints:

@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from gossamer.core.settings import ProtocolSettings
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.grid import DRAWN, Run
+from gossamer.presets import LIVE, LIVE_PRESETS
+from gossamer.rungs import self_organized
+from gossamer.sim import matrix
 from gossamer.sim.run import build_topology
 from gossamer.sim.scenario import parse
 
-PROTOCOLS = ("rpbcast", "rpbcast", "pbcast", "lbrm", "basic")  # the default twice: it has most to get wrong
+PROTOCOLS = ("rpbcast", "pbcast", "lbrm", "basic")
 TOPOLOGIES = ("lan", "star", "tree", "tiers", "transit-stub", "mesh")
 LINGER_S = 240.0
 
@@ -34,6 +38,7 @@ def draw(seed: int) -> Table:
     table: Table = {
         "duration": duration,
         "linger": LINGER_S,
+        "wire": rng.random() < 0.5,
         "topology": {
             "kind": rng.choice(TOPOLOGIES),
             "members": members,
@@ -57,34 +62,25 @@ DRAWN["campaign"] = draw
 
 
 def _protocol(rng: Random) -> Table:
+    """Any combination of rungs that is not refused; or a preset as its paper has it, or as live groups have it."""
+    kind = rng.random()
+    if kind < 0.6:
+        return {**matrix.settings_of(matrix.draw(rng)), **_numbers(rng)}
     name = rng.choice(PROTOCOLS)
-    settings: Table = {"name": name}
-    if name in ("rpbcast", "pbcast"):
-        settings |= {
-            "gossip_period": rng.choice((0.1, 0.25, 0.5)),
-            "gc_rounds": rng.choice((3, 10, 20)),
-            "selection": rng.choice(("uniform", "linear", "quadratic")),
-            "fanout": rng.choice((1, 1, 2)),
-            "unsynchronized": rng.random() < 0.8,
-        }
-    if name in ("rpbcast", "lbrm"):
-        settings |= {"loggers": rng.choice((1, 1, 2)), "service_limit": rng.choice((0, 100, 1000))}
-    if name == "rpbcast":
-        settings |= {
-            "adaptive": rng.random() < 0.3,
-            "multicast_after": rng.choice((0, 2)),
-            "buffering": rng.choice(("age", "age", "size")),
-            "suspect_after": rng.choice((0.0, 0.0, 1.0)),
-        }
-    if rng.random() < 0.4:  # flow control and requests as live groups have them
-        settings |= {
-            "ask_again": rng.choice((0.0, 0.01, 0.05)),
-            "window": rng.choice((8, 32)),
-            "reach": rng.choice((0, 64)),
-            "patience": rng.choice((0.05, 0.2)),
-            "request_packets": rng.choice((0, 16)),
-        }
-    return settings
+    if kind < 0.8:
+        return {"name": name, **_numbers(rng)}
+    bounds = {"window": rng.choice((8, 32)), "reach": rng.choice((0, 64)), "request_packets": rng.choice((8, 32))}
+    return {"name": name, **LIVE, **LIVE_PRESETS[name], "ordering": rng.choice(("fifo", "fifo", "none")), **bounds}
+
+
+def _numbers(rng: Random) -> Table:
+    return {
+        "gossip_period": rng.choice((0.1, 0.25, 0.5)),
+        "gc_rounds": rng.choice((3, 10, 20)),
+        "patience": rng.choice((0.05, 0.2)),
+        "peer_rounds": rng.choice((10, 40)),
+        "service_limit": rng.choice((0, 100, 1000)),
+    }
 
 
 def _loss(rng: Random) -> Table:
@@ -99,7 +95,7 @@ def _loss(rng: Random) -> Table:
 def _faults(rng: Random, table: Table) -> list[Table]:
     """Some faults, each over before the traffic is."""
     kinds = ["partition", "crash", "perturb", "lose", "cut", "none"]
-    if table["protocol"]["name"] == "rpbcast":
+    if self_organized(_settings(table)):
         kinds += ["crash-lost", "disconnect", "churn"]
     faults: list[Table] = []
     for _ in range(rng.randint(1, 4)):
@@ -112,7 +108,7 @@ def _faults(rng: Random, table: Table) -> list[Table]:
 
 def _fault(rng: Random, kind: str, at: float, for_: float, table: Table) -> list[Table]:
     count = table["topology"]["members"]
-    loggers = table["protocol"].get("loggers", 0)
+    loggers = _settings(table).loggers
     someone = rng.randrange(count)
     receiver = rng.randrange(table["traffic"]["senders"], count)
     match kind:
@@ -141,6 +137,10 @@ def _fault(rng: Random, kind: str, at: float, for_: float, table: Table) -> list
             return [{"at": at, "kind": kind, "link": [link.a, link.b], "for": for_}]
         case _:
             return []
+
+
+def _settings(table: Table) -> ProtocolSettings:
+    return parse({"topology": table["topology"], "protocol": table["protocol"]}).protocol
 
 
 def violations(directory: Directory, planned: Sequence[Run]) -> list[Table]:

@@ -1,0 +1,162 @@
+"""The matrix of choices: every rung and every main switch, in any combination that is not refused.
+
+A *row* chooses one value for each factor. `draw` gives a random row that works; `covering` gives rows in which every
+pair of choices that can work together occurs at least once. What is refused, and why, is decided by `rungs.check`
+alone.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import combinations, product
+from random import Random
+from typing import Any, Final
+
+from gossamer.core.schema import SettingError
+from gossamer.core.settings import ProtocolSettings
+from gossamer.rungs import check
+
+Row = dict[str, str]
+"""One choice for each factor."""
+Pair = tuple[tuple[str, str], tuple[str, str]]
+"""Two factors with a choice for each."""
+
+_CHAINS: Final = (
+    "",
+    "acknowledged",
+    "negative",
+    "digest",
+    "logger",
+    "acknowledged logger",
+    "negative logger",
+    "digest logger",
+    "negative digest",
+    "digest negative logger",
+    "acknowledged negative",
+    "acknowledged digest logger",
+)
+
+_BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that need, provide or exclude something
+    "repair": {chain or "none": {"repair": chain.split()} for chain in _CHAINS},
+    "buffering": {
+        "none": {"buffering": "none"},
+        "age": {"buffering": "age", "gc_rounds": 5},
+        "size": {"buffering": "size", "buffer_packets": 60},
+    },
+    "heartbeat": {word: {"heartbeat": word} for word in ("none", "variable", "hashed")},
+    "membership": {word: {"membership": word} for word in ("static", "sponsored")},
+    "loggers": {str(count): {"loggers": count} for count in (0, 1, 2)},
+    "suspicion": {"off": {}, "on": {"suspect_after": 1.0}},
+    "flow": {
+        "none": {},
+        "rate": {"rate_limit": 200.0},
+        "admission": {"admission": 50},
+        "window": {"window": 16, "patience": 0.1},
+        "reach": {"window": 16, "patience": 0.1, "reach": 64},
+    },
+    "adaptive": {"no": {}, "yes": {"adaptive": True}},
+    "stability": {word: {"stability": word} for word in ("none", "aged", "acknowledged")},
+    "recovery": {word: {"recovery": word} for word in ("at-most-once", "at-least-once")},
+}
+_FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that go with anything
+    "first pass": {word: {"dissemination": word} for word in ("multicast", "trees", "copies")},
+    "ordering": {word: {"ordering": word} for word in ("none", "fifo")},
+    "view": {"full": {}, "partial": {"view_size": 4}},
+    "repairs": {"unicast": {}, "multicast": {"multicast_after": 2}, "regional": {"region_rtt": 0.02}},
+    "requests": {"all": {}, "limited": {"request_packets": 16}},
+    "retries": {"off": {}, "on": {"ask_again": 0.02, "round_trips": True}},
+    "selection": {word: {"selection": word} for word in ("uniform", "linear", "quadratic")},
+    "rounds": {
+        "apart": {},
+        "in step": {"unsynchronized": False},
+        "stretched": {"gossip_period_max": 0.5},
+        "two targets": {"fanout": 2},
+    },
+    "service": {"unlimited": {"service_limit": 0}, "limited": {"service_limit": 200}},
+}
+FACTORS: Final = {**_BOUND, **_FREE}
+
+
+def settings_of(row: Row) -> dict[str, Any]:
+    """The `[protocol]` table of a row."""
+    table: dict[str, Any] = {"name": "unreliable", "gossip_period": 0.1, "retry_period": 0.1, "heartbeat_max": 2.0}
+    for factor, choice in row.items():
+        table |= FACTORS[factor][choice]
+    return table
+
+
+def refusal(row: Row) -> str:
+    """Why this row, or part of a row, is refused; empty if it is not."""
+    table = settings_of(row)
+    try:
+        check(ProtocolSettings(**{**table, "repair": tuple(table.get("repair", ()))}))
+    except SettingError as error:
+        return str(error)
+    return ""
+
+
+def draw(rng: Random) -> Row:
+    """A random row that works: one in five does."""
+    while True:
+        row = {factor: rng.choice(list(choices)) for factor, choices in FACTORS.items()}
+        if not refusal(row):
+            return row
+
+
+@lru_cache(maxsize=1)
+def _working() -> list[Row]:
+    """Every combination of the bound factors that is not refused."""
+    rows = (dict(zip(_BOUND, row, strict=True)) for row in product(*_BOUND.values()))
+    return [row for row in rows if not refusal(row)]
+
+
+def pairs_of(row: Row) -> set[Pair]:
+    """All pairs of choices in a row."""
+    return set(combinations(sorted(row.items()), 2))
+
+
+def possible_pairs() -> set[Pair]:
+    """All pairs of choices that occur in some row that works."""
+    found: set[Pair] = set()
+    for row in _working():
+        found |= pairs_of(row)
+    bound = {item for pair in found for item in pair}
+    free = {(factor, choice) for factor, choices in _FREE.items() for choice in choices}
+    found |= {_pair(one, other) for one, other in product(bound, free)}
+    found |= {_pair(one, other) for one, other in combinations(sorted(free), 2) if one[0] != other[0]}
+    return found
+
+
+def impossible_pairs() -> set[Pair]:
+    """All pairs of choices that are refused whatever else is chosen."""
+    every = [(factor, choice) for factor, choices in FACTORS.items() for choice in choices]
+    return {_pair(one, other) for one, other in combinations(every, 2) if one[0] != other[0]} - possible_pairs()
+
+
+@lru_cache(maxsize=1)
+def covering() -> list[Row]:
+    """Rows that cover every possible pair: greedily, each time the best of some candidates for a pair that is left."""
+    rng, left, rows = Random("covering"), possible_pairs(), []
+    while left:
+        wanted = min(left)
+        candidates = [_with(wanted, rng) for _ in range(30)]
+        best = max(candidates, key=lambda row: len(pairs_of(row) & left))
+        rows.append(best)
+        left -= pairs_of(best)
+    return rows
+
+
+def _with(pair: Pair, rng: Random) -> Row:
+    """A random row that works and has this pair."""
+    wanted = dict(pair)
+    bound = {factor: choice for factor, choice in wanted.items() if factor in _BOUND}
+    row = rng.choice(_working_with(tuple(sorted(bound.items()))))
+    return {**row, **{f: rng.choice(list(choices)) for f, choices in _FREE.items()}, **wanted}
+
+
+@lru_cache(maxsize=1000)
+def _working_with(items: tuple[tuple[str, str], ...]) -> list[Row]:
+    return [row for row in _working() if all(row[factor] == choice for factor, choice in items)]
+
+
+def _pair(one: tuple[str, str], other: tuple[str, str]) -> Pair:
+    return (one, other) if one < other else (other, one)
