@@ -13,7 +13,7 @@ import pytest
 import gossamer
 from gossamer import Settings
 from gossamer.core.schema import SettingError
-from gossamer.live.tuning import LIVE
+from gossamer.presets import LIVE
 from gossamer.wire.keys import key_id
 
 PAGE = run_path(str(Path(__file__).parents[1] / "tools" / "settings_page.py"))

@@ -50,9 +50,12 @@ LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "basic": {"repair": ["acknowledged", "logger"], "dissemination": "copies"},
     "lbrm": {"repair": ["logger"]},
     "rpbcast": {"repair": ["negative", "logger"], "buffering": "size"},
-    "pbcast": {"repair": ["digest", "logger"], "buffering": "size"},
+    "pbcast": {"repair": ["digest", "logger"], "buffering": "size", "gc_rounds": 100},
 }
-"""What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes."""
+"""What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes.
+
+Digests of members that keep so much offer a packet for as long as it takes: a gap is not given up after ten rounds.
+"""
 
 _FOLLOWS: Final = {"stability": "buffering"}
 """What a preset sets only because of another of its choices: it goes with that, if the other is overridden."""

@@ -115,7 +115,7 @@ def _optional(settings: ProtocolSettings) -> Iterator[tuple[Mapping[str, type[Ru
 
 def _of_a_logger(ladder: Ladder) -> list[Rung]:
     logger = Logger(ladder)
-    return [logger, Refill(ladder, logger.lacking)]
+    return [logger, Refill(ladder, logger.lacking, logger.never_sent)]
 
 
 def _is_paced(settings: ProtocolSettings) -> bool:
@@ -133,6 +133,21 @@ def self_organized(settings: ProtocolSettings) -> bool:
 def holds_back(settings: ProtocolSettings) -> bool:
     """Whether a gap holds back what follows it."""
     return ORDERS[settings.ordering].holds_back
+
+
+def resumes(settings: ProtocolSettings) -> bool:
+    """Whether a member that crashed goes on, under its name, after what it had acknowledged to a logger."""
+    return settings.recovery == "at-least-once"
+
+
+def may_log(settings: ProtocolSettings) -> bool:
+    """Whether there may be loggers."""
+    return any(REPAIRS[word](settings).from_log for word in settings.repair)
+
+
+def tells_stability(settings: ProtocolSettings) -> bool:
+    """Whether a member learns that all others have what it published."""
+    return settings.stability in STABILITIES
 
 
 def promises(settings: ProtocolSettings) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ class Stack:
         "address",
         "buffer",
         "duplicates",
+        "first_number",
         "is_logger",
         "is_member",
         "keepers",
@@ -113,7 +114,7 @@ class Stack:
         self.round_trips = RoundTrips(wanted=settings.round_trips or settings.selection != "uniform")
         self.peers = Peers(self.roster, settings.selection, settings.view_size, self.round_trips, rng)
         self.repair_queue = RepairQueue(settings.service_limit, settings.service_queue, self._timers)
-        self._reserved = 0
+        self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
         self._say = None if worth is None else ApplicationSay(worth, self.streams)
@@ -327,8 +328,10 @@ class Stack:
         stream = self.streams.of(sender)
         wanted, holes = stream.rewind(first, held)
         self.order.rewound(sender, first)
-        for hole in holes.ranges():
-            self.order.given_up(now, sender, *hole, "not in the log", stream, out)
+        never_sent = holes.intersection(stream.never_sent or RangeSet())
+        for numbers, why in ((never_sent, ""), (holes.difference(never_sent), "not in the log")):
+            for hole in numbers.ranges():
+                self.order.given_up(now, sender, *hole, why, stream, out)
         for part in wanted.ranges():
             for repair in self.repairs:
                 if repair.from_log:
@@ -361,6 +364,12 @@ class Stack:
         for sender, last in horizon.items():
             if sender != self.me:
                 self.streams.begin(sender, last + 1)
+        if horizon.get(self.me, -1) >= self.streams[self.me].next:  # of an earlier life, of which we know nothing else:
+            self._begin_numbers(horizon[self.me] + 1 + self.settings.send_buffer)  # no more can have been on its way
+
+    def _begin_numbers(self, first: int) -> None:
+        self.first_number = self._reserved = first
+        self.streams[self.me] = Stream(first)
 
     def end(self) -> None:
         """The member takes part no more."""
@@ -369,8 +378,7 @@ class Stack:
 
     def _started(self, now: float, happened: Started, out: Effects) -> None:
         self.begin(happened.horizon)
-        self.streams[self.me] = Stream(happened.reserved)  # numbers that may be in use are not used again
-        self._reserved = happened.reserved
+        self._begin_numbers(happened.reserved)  # numbers that may be in use are not used again
         self.restored = happened
         _call(self._hooks.started, now, out)
         self._rounds.start(now)

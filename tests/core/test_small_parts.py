@@ -222,7 +222,7 @@ def test_what_is_asked_for_is_wanted_and_within_the_limit(actions):
             asking.tick()
             asking.age()
         elif action == "again":
-            asking.asked_again(asking.still(packets((first, last))))
+            asking.asked(packets((first, last)))
         else:
             chosen = asking.choose()
             assert set(chosen.get(7, RangeSet())) <= wanted

@@ -42,7 +42,8 @@ def test_a_message_is_whole_again_in_whatever_order_its_pieces_come(room, seed, 
 def test_what_a_log_holds_is_told_in_parts_that_fit_a_datagram(senders):
     """Even if all numbers are as long as they can be."""
     held = {2**63 - 1 - n: RangeSet([(2**60 + n, 2**61), (2**62 + n, 2**63 - 1)]) for n in range(senders)}
-    parts = holdings(held, 2**62, 1_400)
+    unused = {2**62 + n: RangeSet([(2**60 + n, 2**61)]) for n in range(senders)}
+    parts = holdings(held, unused, 2**62, 1_400)
     assert [(told.part, told.parts) for told in parts] == [(n, len(parts)) for n in range(len(parts))]
     assert all(len(encode(HERE, told)) <= 1_400 + REPAIR_BYTES for told in parts)
     together: dict[int, RangeSet] = {}
@@ -50,6 +51,8 @@ def test_what_a_log_holds_is_told_in_parts_that_fit_a_datagram(senders):
         for sender, numbers in told.numbers.items():
             together.setdefault(sender, RangeSet()).update(numbers)
     assert together == held
+    assert all(told.never_sent.items() <= unused.items() for told in parts)
+    assert bool(parts[0].never_sent) == bool(senders)
 
 
 def test_messages_and_sources_do_not_mix():

@@ -237,6 +237,27 @@ def test_a_member_on_loopback_hears_nothing_of_the_same_group_elsewhere():
 
 
 @in_namespace
+def test_a_multicast_may_be_limited_to_a_few_hops():
+    """Reference: 004 §4 opt. 7 (regional multicast)"""
+    told = run_in_namespace("""
+        import socket
+        for group, home in (("239.192.77.8", "br0"), ("[ff15::7777]", "br0")):
+            a, b = (UdpTransport(Endpoint.parse(group + ":7700", home), plain=True) for _ in range(2))
+            v4 = a.endpoint.version == 4
+            told = (socket.IPPROTO_IP, 12) if v4 else (socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT)
+            b.multicast.setsockopt(*told, 1)
+            for hops in (0, 3, 200):
+                assert a.send_to_group([b"x", b"y"], hops) == 0
+                for _ in range(2):
+                    select.select([b.multicast], [], [], 3.0)
+                    _, ancillary, _, _ = b.multicast.recvmsg(100, 100)
+                    print(*[int.from_bytes(data, "little") for _, _, data in ancillary])
+            a.close(), b.close()
+    """)
+    assert told.split() == ["8", "8", "3", "3", "8", "8"] * 2  # the group's own limit is 8
+
+
+@in_namespace
 def test_the_mtu_of_an_interface_bounds_datagrams_and_longer_ones_go_without_gso():
     run_in_namespace("""
         t = UdpTransport(Endpoint.parse("239.192.77.8:7700", "br0"))

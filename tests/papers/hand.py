@@ -150,7 +150,8 @@ class Table:
             for seqno in range(effect.first, effect.last + 1):
                 self.logs.get(member, {}).pop((effect.sender, seqno), None)
         elif isinstance(effect, TellHoldings):
-            self.letters.append(Letter(member, effect.to, Holdings(self.holdings(member), effect.since_ns)))
+            holdings = Holdings(self.holdings(member), effect.since_ns, never_sent=effect.never_sent)
+            self.letters.append(Letter(member, effect.to, holdings))
         elif isinstance(effect, Replay):
             for seqno in range(effect.first, effect.last + 1):
                 packet = self.logs.get(member, {}).get((effect.sender, seqno))

@@ -97,12 +97,24 @@ def test_what_is_refused_is_refused_in_one_line_that_says_what_to_change():
 @pytest.mark.parametrize(
     ("name", "changes", "says"),
     [
-        ("rpbcast", {"heartbeat": "none"}, "repair = negative: needs a way to notice .*; set protocol.heartbeat to variable"),
-        ("rpbcast", {"buffering": "none"}, "repair = negative: needs members that keep .*; set protocol.buffering to age"),
+        (
+            "rpbcast",
+            {"heartbeat": "none"},
+            "repair = negative: needs a way to notice .*; set protocol.heartbeat to variable",
+        ),
+        (
+            "rpbcast",
+            {"buffering": "none"},
+            "repair = negative: needs members that keep .*; set protocol.buffering to age",
+        ),
         ("pbcast", {"buffering": "none"}, "repair = digest: needs members that keep packets"),
         ("lbrm", {"loggers": 0}, "repair = logger: needs a logger, now or later; .*protocol.loggers to at least 1"),
         ("lbrm", {"heartbeat": "none"}, "repair = logger: needs a way to notice"),
-        ("rpbcast", {"repair": ["negative"], "loggers": 1}, "loggers = 1: needs repair by loggers; set protocol.repair"),
+        (
+            "rpbcast",
+            {"repair": ["negative"], "loggers": 1},
+            "loggers = 1: needs repair by loggers; set protocol.repair",
+        ),
         ("rpbcast", {"repair": ["logger", "negative"]}, r"repair = \['logger', 'negative'\]: logger must come last"),
         ("rpbcast", {"repair": ["negative", "acknowledged"]}, "acknowledged must come first"),
         ("rpbcast", {"repair": ["negative", "negative"]}, "names a repair twice"),

@@ -70,7 +70,7 @@ messages = st.one_of(
     st.builds(Solicit, numbers, per_sender),
     st.builds(SeenReport, numbers),
     st.builds(Recall, numbers),
-    st.builds(Holdings, per_sender),
+    st.builds(Holdings, per_sender, numbers, numbers, numbers, per_sender),
     st.builds(Probe, numbers, st.booleans()),
     st.builds(Profile, numbers, st.binary(max_size=50)),
     st.builds(Piece, numbers, numbers, numbers, st.binary(max_size=50)),

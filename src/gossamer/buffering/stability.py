@@ -47,10 +47,6 @@ class AcknowledgedStability(Rung):
         """Gossip, which `Presence` has taken in."""
         return {Gossip: self._gossiped}
 
-    def started(self, now: float, out: Effects) -> None:
-        """Numbers of an earlier life are nobody's business."""
-        self._stable_below = self.ladder.streams[self.ladder.me].next
-
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Tell the target how far we have what it sent."""
         stream = self.ladder.streams.get(to)
@@ -68,6 +64,7 @@ class AcknowledgedStability(Rung):
     def _settle(self, out: Effects) -> None:
         me, known = self.ladder.me, self.ladder.acknowledged
         last = self.ladder.streams[me].next - 1
+        self._stable_below = max(self._stable_below, self.ladder.first_number)
         for member in self.ladder.roster.others_owed():
             last = min(last, known.get(member, {}).get(me, -1))
         if last >= self._stable_below:

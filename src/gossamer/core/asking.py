@@ -100,21 +100,17 @@ class Asking:
         return take(fresh, room)
 
     def asked(self, numbers: PacketSets) -> None:
-        """These, which `choose` chose, were asked for just now."""
+        """These were asked for just now, as far as they are still wanted."""
         if self._counted:
-            for sender, some in numbers.items():
+            new = difference(self.still(numbers), self._asked)
+            for sender, some in new.items():
                 if sender in self._asked:
                     self._asked[sender].update(some)
                 else:
                     self._asked[sender] = some.copy()
-            asked = count(numbers)
-            self._asked_count += asked
-            self.asked_since_tick += asked
+            self._asked_count += count(new)
+            self.asked_since_tick += count(numbers)
             assert self._asked_count <= self.wanted_count
-
-    def asked_again(self, numbers: PacketSets) -> None:
-        """These, which are still wanted, were asked for once more."""
-        self.asked(difference(numbers, self._asked))
 
     def tick(self) -> None:
         """Time has passed: what was asked for before the last tick will not come."""

@@ -1,9 +1,16 @@
 """What a member asks of the world, in the imperative, in the order in which it must be done.
 
-The order is part of the meaning: what must be durable is persisted before it is acknowledged.
+The order is part of the meaning. Whoever carries effects out keeps three things:
+
+- what is behind a `Persist` or a `ReserveNumbers` waits until that is durable;
+- what goes to the application (`Deliver`, `ReportLost` and the like) keeps its order;
+- what goes to one destination on the network keeps its order.
+
+Between the network and the application there is no order, because neither can see the other: an executor may send
+everything that a step asks for in a few bursts, and then hand over what was delivered.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Message
@@ -100,10 +107,14 @@ class Collect:
 
 @dataclass(slots=True)
 class TellHoldings:
-    """Tell `to` which packets this member's log holds that were logged since `since_ns` (of the epoch)."""
+    """Tell `to` which packets this member's log holds that were logged since `since_ns` (of the epoch).
+
+    Tell it also which numbers no packet ever had: they are no holes.
+    """
 
     to: int
     since_ns: int
+    never_sent: PacketSets = field(default_factory=dict)
 
 
 @dataclass(slots=True)

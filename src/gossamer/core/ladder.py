@@ -71,6 +71,8 @@ class Ladder(Protocol):
     lone_founder: bool
     """Whether this member has founded its group, met nobody since, and so takes in nothing (a logger always does)."""
     restored: Started
+    first_number: int
+    """The first number of this life: those below were given to packets of an earlier one, or to none."""
 
     def timer(self, alarm: Alarm) -> Timer: ...
     def signs_of_life(self) -> dict[int, float]: ...  # when each member was last heard, in any way

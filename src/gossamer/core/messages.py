@@ -157,13 +157,17 @@ class Recall:
 
 @dataclass(slots=True)
 class Holdings:
-    """A logger's answer to a `Recall` of `since_ns`: these can be asked for. A long answer comes in several parts."""
+    """A logger's answer to a `Recall` of `since_ns`: these can be asked for. A long answer comes in several parts.
+
+    The first part also says which numbers no packet ever had.
+    """
 
     kind: ClassVar[str] = "gossip"
     numbers: PacketSets
     since_ns: int = 0
     part: int = 0
     parts: int = 1
+    never_sent: PacketSets = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -106,6 +106,18 @@ class SyncGroup:
         """Wait until everything published so far is sent and, if there is a logger, durable."""
         self.run(asyncio.wait_for(self._group.flush(), timeout))
 
+    def stable(self, packet: PacketId, timeout: float | None = None) -> None:
+        """Wait until every member has said that it has this packet, which this member published."""
+        self.run(asyncio.wait_for(self._group.stable(packet), timeout))
+
+    def disconnect(self) -> None:
+        """Say that the network is about to go, and that this member will be back: its claim on the log is kept."""
+        self.call(self._group.disconnect)
+
+    def reconnect(self) -> None:
+        """The network is back: say so, and catch up."""
+        self.call(self._group.reconnect)
+
     def subscribe(
         self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
     ) -> SyncSubscription:

@@ -8,11 +8,13 @@ waits.
 
 import asyncio
 import json
+import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from time import monotonic, time_ns
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +24,7 @@ from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
 from gossamer.core.packet_sets import Horizon, PacketSets, count
 from gossamer.core.schema import SettingError
+from gossamer.kernel.say import Gap, WorthRepairing
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
@@ -30,7 +33,7 @@ from gossamer.live.outbox import Full, Outbox
 from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
-from gossamer.rungs import holds_back
+from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
@@ -38,7 +41,9 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
-__all__ = ["Full", "Group", "Item", "Lost", "Subscription", "join"]
+__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "Subscription", "join"]
+
+_log = logging.getLogger("gossamer")
 
 JOIN_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 0.3
@@ -66,7 +71,14 @@ class Group:
         self._make_transport = transport
         self._store = store
         self._trace = trace
-        self.me = secrets.randbits(63) if identity is None else identity
+        protocol = settings.protocol_settings()
+        if store is not None and not may_log(protocol):
+            raise SettingError(f"protocol = {settings.protocol!r}: has no use for a logger; choose rpbcast or lbrm")
+        self._named = identity is None and resumes(protocol)
+        if identity is None:
+            identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
+        self.me = identity
+        self._failure: BaseException | None = None
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
 
@@ -84,11 +96,15 @@ class Group:
             trees = await self._needs_trees()
             tuning = self._open(transport, envelope_for(settings, self._header(self.me)), trees)
             self._member.start()
-            # a logger that comes back goes on counting: now it knows where
-            in_order = self._member.stack.order.holds_back
-            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
             async with asyncio.timeout(JOIN_TIMEOUT_S):  # `wait_for` of Python 3.11 may swallow an interrupt
                 await self._member.joined.wait()
+            if self._member.name_taken:
+                raise NameInUse(
+                    f"group {self.name!r}: the name {settings.name!r} is in use by a living member; stop that one, or "
+                    "choose another name"
+                )
+            in_order = self._member.stack.order.holds_back
+            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -102,7 +118,8 @@ class Group:
     async def _give_up(self, transport: Transport) -> None:
         """Before we were a member; others may take us for one already."""
         if "_member" in self.__dict__:
-            self._member.step(LeaveAsked())
+            if not self._member.name_taken:  # else it would be another's leave
+                self._member.step(LeaveAsked())
             await self._member.stop()
         else:
             transport.close()
@@ -150,12 +167,49 @@ class Group:
             store=self._store,
             contacts=tuning.contacts,
             multicast=tuning.multicast,
+            named=self._named,
+            worth=self._worth_repairing() if self.settings.worth_repairing is not None else None,
+            replaced=self._replaced,
         )
         return tuning
+
+    def _worth_repairing(self) -> WorthRepairing:
+        """The application's say, from which no error reaches the protocol: what it cannot judge is worth it."""
+        judge = self.settings.worth_repairing
+        assert judge is not None
+
+        def worth(gap: Gap) -> bool:
+            try:
+                return bool(judge(gap))
+            except Exception:  # of the application
+                self._member.stats["errors in worth_repairing"] += 1
+                _log.exception("worth_repairing(%r) failed; the packets are asked for", gap)
+                return True
+
+        return worth
+
+    def _replaced(self) -> None:
+        """Another process has joined under our name while we did not answer: we are not the member any more."""
+        self._failure = NameInUse(
+            f"group {self.name!r}: another process has joined under the name {self.settings.name!r} while this one did "
+            "not answer; this one is not a member any more"
+        )
+        self._outbox.close(self._failure)
+        self._inbox.close(self._failure)
+        self._member.disconnect_for_good()
+        self._fail_waiters(self._failure)
+
+    def _fail_waiters(self, error: BaseException) -> None:
+        for _, future in self._waiters:
+            if not future.done():
+                future.set_exception(error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        if self._failure is not None:
+            await self._member.stop()
+            return
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 await self.flush()
@@ -172,9 +226,7 @@ class Group:
             self._member.stats["left without goodbye"] += 1
         await self._member.stop()
         self._inbox.close()
-        for _, future in self._waiters:
-            if not future.done():
-                future.set_exception(RuntimeError("the group was left before it was done"))
+        self._fail_waiters(RuntimeError("the group was left before it was done"))
 
     # Publishing.
 
@@ -207,8 +259,25 @@ class Group:
         self._outbox.send()
         await self._until(lambda: self._member.stack.settled() >= target)
 
+    async def stable(self, packet: PacketId) -> None:
+        """Wait until every member has said that it has this packet, which this member published.
+
+        `publish` returns the packet of an event. Members that are away and will be back count, too: so it may take as
+        long as they are away. Whoever joined after the packet was published does not count.
+        """
+        if packet.sender != self.me:
+            raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
+        if not tells_stability(self._member.stack.settings):
+            raise SettingError(f"protocol = {self.settings.protocol!r}: does not tell when a packet is stable")
+        if packet.seqno >= self._outbox.last:
+            raise ValueError(f"packet {packet}: was not published yet")
+        self._outbox.send()
+        await self._until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
+
     async def _until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that depends on the others is so."""
+        if self._failure is not None:
+            raise self._failure
         if condition():
             return
         future = asyncio.get_running_loop().create_future()
@@ -223,6 +292,20 @@ class Group:
         self._waiters = [(c, f) for c, f in self._waiters if not f.done()]
         if not self._waiters:
             self._member.progress = None
+
+    # The network.
+
+    def disconnect(self) -> None:
+        """Say that the network is about to go, and that this member will be back: its claim on the log is kept.
+
+        From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
+        """
+        self._outbox.send()
+        self._member.disconnect()
+
+    def reconnect(self) -> None:
+        """The network is back: say so, and catch up."""
+        self._member.reconnect()
 
     # Subscribing.
 
@@ -301,6 +384,8 @@ class Group:
             "unlogged": max(0, stack.streams[self.me].next - stack.settled()),
             "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
             "buffered": stack.buffered(),
+            "connected": not member.is_offline,
+            "suspicions": member.suspicions,
             "lagging": sorted(stack.pace.lagging()),
             "rates": self._rates(received),
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
@@ -331,6 +416,15 @@ class Group:
         if seconds > 0.1:
             self._sampled_at, self._sampled = now, counts
         return {"received": rates[0], "published": rates[1]}
+
+
+class NameInUse(RuntimeError):
+    """A member that resumes under its name found another one alive under it, or was replaced by one."""
+
+
+def member_number(group: str, name: str) -> int:
+    """The number of a member that keeps it over restarts."""
+    return int.from_bytes(sha256(f"{group}/{name}".encode()).digest()[:8], "big") >> 1
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

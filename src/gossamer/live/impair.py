@@ -84,9 +84,9 @@ class ImpairedTransport:
         """The partition is over."""
         self._blocks = None
 
-    def send_to_group(self, datagrams: list[bytes]) -> int:
-        """Send to everyone; how many the kernel did not take."""
-        return self._inner.send_to_group(datagrams)
+    def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
+        """Send to everyone, or to those within so many hops; how many the kernel did not take."""
+        return self._inner.send_to_group(datagrams, hops)
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member, unless it is blocked; how many the kernel did not take."""
@@ -103,6 +103,10 @@ class ImpairedTransport:
     def ignore_self(self) -> None:
         """As the transport does."""
         self._inner.ignore_self()
+
+    def rejoin(self) -> None:
+        """As the transport does."""
+        self._inner.rejoin()
 
     def close(self) -> None:
         """The sockets; what is still on its way never comes."""

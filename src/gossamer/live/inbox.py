@@ -82,11 +82,11 @@ class Inbox:
         self._selective = len(self._everything) < len(self._table)
         return subscription
 
-    def close(self) -> None:
-        """Nothing more will come."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Nothing more will come; because of an error, if there is one."""
         self._closed = True
         for subscription in list(self._subscriptions.values()):
-            subscription.close()
+            subscription.close(error)
 
     def delivered(self, run: Run, phase: Phase) -> None:
         """Packets whose turn has come."""

@@ -12,6 +12,7 @@ from math import inf
 from random import Random
 from time import monotonic, time
 
+from gossamer.core.arrival import arrival
 from gossamer.core.effects import (
     Announce,
     BecomeMember,
@@ -19,7 +20,9 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    MarkStable,
     Multicast,
+    NameTaken,
     Note,
     PastKnown,
     Refuse,
@@ -30,11 +33,24 @@ from gossamer.core.effects import (
     Unicast,
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
-from gossamer.core.inputs import Heard, Input, Paused, Published, Received, Resumed, Started, Woke
+from gossamer.core.inputs import (
+    Disconnecting,
+    Heard,
+    Input,
+    NamesakeHeard,
+    Paused,
+    Published,
+    Received,
+    Reconnected,
+    Resumed,
+    Started,
+    Woke,
+)
 from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.settings import ProtocolSettings
+from gossamer.kernel.say import WorthRepairing
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk
@@ -72,12 +88,22 @@ class Member:
         store: LogStore | None = None,
         contacts: tuple[Address, ...] = (),
         multicast: bool = True,
+        named: bool = False,
+        worth: WorthRepairing | None = None,
+        replaced: Callable[[], None],
     ) -> None:
+        """`named` if the member's number follows from its name, so that it is the same after a restart."""
         self.me = header.source
         self.stats: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self.joined = asyncio.Event()
         self.left = asyncio.Event()
+        self.suspicions = 0
+        """How often this member took another for disconnected."""
+        self.name_taken = False
+        """Whether another process is a member under our name."""
+        self.stable_up_to: dict[int, int] = {}
+        """By sender: every member has its packets up to here, as far as we are told."""
         self.progress: Callable[[], None] | None = None
         """Called after every step, while somebody waits for something."""
         self._header = header
@@ -101,11 +127,15 @@ class Member:
         self._timer_at = 0.0
         self._reading = False
         self._stopped = False
+        self._offline = False
+        self._named = named
+        self._replaced = replaced
         self._own_address = transport.address
         transport.ignore_self()
         host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
-        self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=f"{host}:{port}")
+        own_address = f"{host}:{port}"
+        self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=own_address, worth=worth)
         self.disk: LogDisk | None = None
         if store is not None:
             self.disk = LogDisk(
@@ -119,7 +149,7 @@ class Member:
     def start(self) -> None:
         """Open the ears and begin to join."""
         self.resume()
-        self.step(self.disk.started() if self.disk is not None else Started({}))
+        self.step(self.disk.started() if self.disk is not None else Started({}, recovers=self._named))
         if self.disk is not None:
             self.step(self.disk.committed())  # before anything is collected
 
@@ -143,11 +173,36 @@ class Member:
 
     def resume(self) -> None:
         """Read again."""
-        if not self._reading and not self._stopped:
+        if not self._reading and not self._stopped and not self._offline:
             self._reading = True
             self.step(Resumed())
             for sock in (self._transport.multicast, self._transport.unicast):
                 self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
+
+    def disconnect(self) -> None:
+        """The network is about to go: say that we shall be back, and then say and hear nothing more."""
+        if not self._offline:
+            self.step(Disconnecting())
+            self._offline = True
+            self.pause()
+
+    def reconnect(self) -> None:
+        """The network is back: hear again, and say so."""
+        if self._offline:
+            self._offline = False
+            self._transport.rejoin()
+            self.resume()
+            self.step(Reconnected())
+
+    def disconnect_for_good(self) -> None:
+        """Say and hear nothing more, and do not say that either: another speaks in our name."""
+        self._offline = True
+        self.pause()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the member is disconnected, and knows it."""
+        return self._offline
 
     def publish(self, bodies: list[bytes]) -> None:
         """Some packets' worth of events, sent together."""
@@ -200,9 +255,11 @@ class Member:
 
     def _heard(self, now: float, header: Header, message: Message, address: Address) -> list[Effect]:
         source = header.source
-        if header.group != self._header.group or source == self.me:
-            self.stats["not for us"] += source != self.me
+        if header.group != self._header.group:
+            self.stats["not for us"] += 1
             return []
+        if source == self.me:
+            return self.stack.step(now, NamesakeHeard(message)) if self._named else []
         if isinstance(message, Probe):
             self._answer(now, message, address)
             return []
@@ -210,11 +267,9 @@ class Member:
             self._met(source, address)
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
-        if not isinstance(message, Repair):
-            return self.stack.step(now, Heard(source, message))
-        if self._log_has_failed(1):
+        if isinstance(message, Repair) and self._log_has_failed(1):
             return []
-        return self.stack.step(now, Received(source, [message.packet], message.phase))
+        return self.stack.step(now, arrival(source, message))
 
     def _heard_piece(self, now: float, header: Header, piece: Piece, address: Address) -> list[Effect]:
         try:
@@ -254,19 +309,24 @@ class Member:
         self._execute(effects)
 
     def _execute(self, effects: list[Effect]) -> None:
+        """First everything that leaves, in few system calls, then everything that the application gets.
+
+        So what we publish does not wait for its delivery to ourselves; `effects` says why this order is as good.
+        """
+        if self._offline:
+            effects = [effect for effect in effects if not isinstance(effect, Multicast | Unicast | Replay)]
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
+        to_application: list[Effect] = []
         tracing, first_passes = self._recorder.tracing, 0
-        own: list[Deliver] = []  # what we publish reaches us last: the others' way is longer
         for effect in effects:
-            if isinstance(effect, Deliver):
-                if effect.run[0].sender == self.me:
-                    own.append(effect)
-                else:
-                    self._deliver(effect.run, effect.phase)
+            if isinstance(effect, Deliver | ReportLost | MarkStable):
+                to_application.append(effect)
             elif isinstance(effect, Multicast):
                 message = effect.message
-                if type(message) is Data and not tracing:  # most of what a publisher does
+                if effect.hops:
+                    self._send_to_region(message, effect.hops)
+                elif type(message) is Data and not tracing:  # most of what a publisher does
                     to_group.append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
                 else:
@@ -274,23 +334,50 @@ class Member:
             elif isinstance(effect, Unicast):
                 to_one.setdefault(effect.to, []).extend(self._close(effect.message, effect.to))
             elif tracing or not isinstance(effect, Announce):
-                self._execute_rare(effect, to_one)
+                self._execute_rare(effect, to_one, to_application)
         if first_passes:
             self.sent[Data.kind] += first_passes
         if to_group:
             self._send_to_group(to_group)
         for member, datagrams in to_one.items():
             self._send_to(member, datagrams)
-        for effect in own:
-            self._deliver(effect.run, effect.phase)
+        for effect in to_application:
+            if isinstance(effect, Deliver):
+                self._deliver(effect.run, effect.phase)
+            else:
+                self._tell_application(effect)
 
-    def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]]) -> None:
+    def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]], to_application: list[Effect]) -> None:
         match effect:
             case Announce(run):
                 for packet in run:
                     self._recorder.published(time(), packet)
+            case Note():
+                self.suspicions += effect.kind == "suspect"
+                self._recorder.note(time(), self.me, effect)
+            case Replay() if self.disk is not None:
+                repairs = [self._envelope.repair(LOGGER, entry.datagram) for entry in self.disk.read(effect)]
+                self.sent["repair"] += len(repairs)
+                to_one.setdefault(effect.to, []).extend(repairs)
+            case TellHoldings() if self.disk is not None:
+                for answer in holdings(
+                    self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._piece_bytes
+                ):
+                    to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
+            case Collect() | ReserveNumbers() if self.disk is not None:
+                self.disk.carry_out(effect)
+            case Collect() | ReserveNumbers() | Replay() | TellHoldings():
+                pass  # there is no log here
+            case _:
+                to_application.append(effect)
+
+    def _tell_application(self, effect: Effect) -> None:
+        match effect:
             case ReportLost():
                 self._inbox.given_up(effect)
+            case MarkStable(sender, _, last):
+                self._recorder.stable(time(), self.me, effect)
+                self.stable_up_to[sender] = last
             case BecomeMember(horizon):
                 self._recorder.joined(time(), self.me, horizon)
                 self._inbox.begin(horizon)
@@ -300,21 +387,15 @@ class Member:
                 self.left.set()
             case Refuse(_, reason):
                 self.stats[f"refused: {reason}"] += 1
-            case Note():
-                self._recorder.note(time(), self.me, effect)
-            case Replay() if self.disk is not None:
-                repairs = [self._envelope.repair(LOGGER, entry.datagram) for entry in self.disk.read(effect)]
-                self.sent["repair"] += len(repairs)
-                to_one.setdefault(effect.to, []).extend(repairs)
-            case TellHoldings() if self.disk is not None:
-                for answer in holdings(self.disk.holdings(effect), effect.since_ns, self._piece_bytes):
-                    to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
             case PastKnown(held):
                 self._past_known(held)
-            case Collect() | ReserveNumbers() if self.disk is not None:
-                self.disk.carry_out(effect)
+            case NameTaken() if self.joined.is_set():
+                self._replaced()
+            case NameTaken():
+                self.name_taken = True
+                self.joined.set()  # whoever waits for that looks why
             case _:
-                pass  # without a log there is nothing to check out; stability is nobody's business here
+                raise AssertionError(f"nobody carries out {effect}")
 
     def _close(self, message: Message, to: int) -> list[bytes]:
         """The datagram for a message; several, if it is too long for one."""
@@ -325,6 +406,14 @@ class Member:
         if self._recorder.tracing:
             self._recorder.sent(time(), self.me, to, message, sum(map(len, datagrams)))
         return datagrams
+
+    def _send_to_region(self, message: Message, hops: int) -> None:
+        """By multicast that goes only so far; without multicast there are no regions, and everybody gets it."""
+        datagrams = self._close(message, EVERYONE)
+        if self._multicast:
+            self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops)
+        else:
+            self._send_to_group(datagrams)
 
     def _send_to_group(self, datagrams: list[bytes]) -> None:
         """By multicast; where there is none, to everybody we know, and to those we were told to meet."""

@@ -47,6 +47,7 @@ class Outbox:
         """When the packet that is being filled was begun; of the last one, if none is."""
         self._sent_ns = 0
         self._closed = False
+        self._error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._subjects: set[str] = set()
         self._id = PacketId(member.me, member.stack.streams[member.me].next)
@@ -120,9 +121,10 @@ class Outbox:
         """Whether so many more packets may be begun."""
         return self._member.stack.pace.room() >= len(self._bodies) + packets
 
-    def close(self) -> None:
-        """Nothing can be published any more: to say so costs nothing before."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Nothing can be published any more, because of an error if there is one: to say so costs nothing before."""
         self._closed = True
+        self._error = error
         self._subjects.clear()
 
     def send(self) -> None:
@@ -145,6 +147,8 @@ class Outbox:
         self._loop.call_soon(self.send)
 
     def _check(self, subject: str) -> None:
+        if self._error is not None:
+            raise self._error
         if self._closed:
             raise RuntimeError("the group was left: nothing can be published any more; join again")
         check_subject(subject)

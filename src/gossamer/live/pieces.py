@@ -34,10 +34,15 @@ def cut(header: Header, message: Message, room: int) -> list[Piece]:
     return [Piece(number, index, len(contents), content) for index, content in enumerate(contents)]
 
 
-def holdings(held: PacketSets, since_ns: int, room: int) -> list[Holdings]:
-    """A logger's answer, in as many parts as it takes for each to fit into `room` bytes."""
-    parts = in_parts(held, room // _RANGE_BYTES_MAX)
-    return [Holdings(part, since_ns, n, len(parts)) for n, part in enumerate(parts)]
+def holdings(held: PacketSets, never_sent: PacketSets, since_ns: int, room: int) -> list[Holdings]:
+    """A logger's answer, in as many parts as it takes for each to fit into `room` bytes.
+
+    Of the numbers that never were, as many as fit half of the first: the rest comes as it is asked for.
+    """
+    most = room // _RANGE_BYTES_MAX
+    unused = in_parts(never_sent, max(1, most // 2))[0]
+    parts = in_parts(held, most - sum(numbers.range_count() for numbers in unused.values()))
+    return [Holdings(part, since_ns, n, len(parts), {} if n else unused) for n, part in enumerate(parts)]
 
 
 class Pieces:

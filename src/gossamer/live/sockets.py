@@ -142,6 +142,21 @@ def _join(sock: socket.socket, local: Local, group: str) -> None:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
 
 
+def rejoin(sock: socket.socket, local: Local, group: str) -> None:
+    """Leave the group and join it again, so that switches and routers hear of us after the network was away."""
+    if local.version == 4:
+        leave = (socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, _mreqn(group, local))
+    else:
+        membership = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", local.index)
+        leave = (socket.IPPROTO_IPV6, socket.IPV6_LEAVE_GROUP, membership)
+    with suppress(OSError):  # the kernel may have left it for us, with the interface
+        sock.setsockopt(*leave)
+    try:
+        _join(sock, local, group)
+    except OSError as error:
+        raise TransportError(f"cannot listen to {group} on {local.host} again: {_why(error, 0)}") from None
+
+
 def _check_route(local: Local, group: str, port: int) -> None:
     """IPv6 sends multicast only where it has a route for it, and Linux makes none for loopback."""
     if local.version == 4:

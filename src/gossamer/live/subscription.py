@@ -44,6 +44,7 @@ class Subscription:
         self._early: list[Item] | None = None  # what comes while nobody knows yet what was before
         self._ready = asyncio.Event()
         self._closed = False
+        self._error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
 
     def offer(self, events: list[Event]) -> int:
@@ -84,10 +85,11 @@ class Subscription:
         """Whether nobody has said yet what was before."""
         return self._early is not None
 
-    def close(self) -> None:
-        """Want no more; the iteration ends behind what is there."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Want no more; the iteration ends after what is there, with an error if there is one."""
         if not self._closed:
             self._closed = True
+            self._error = error
             self._close()
             self._items += self._early or ()
             self._early = None
@@ -140,7 +142,7 @@ class Subscription:
 
     async def _fetch(self) -> None:
         if self._closed:
-            raise StopAsyncIteration
+            raise self._error or StopAsyncIteration
         self._ready.clear()
         await self._ready.wait()
 

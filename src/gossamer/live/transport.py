@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from gossamer.live.interfaces import find
 from gossamer.live.sockets import (
+    HOPS,
     SOL_UDP,
     UDP_GRO,
     UDP_SEGMENT,
@@ -21,6 +22,7 @@ from gossamer.live.sockets import (
     TransportError,
     ignore,
     multicast_socket,
+    rejoin,
     resolve,
     supports,
     unicast_socket,
@@ -44,7 +46,9 @@ _SMALL_BYTES = 4096
 
 _HEADERS_BYTES = {4: 28, 6: 48}
 _PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
-_SEGMENT, _GRO = Struct("H"), Struct("i")
+_SEGMENT, _GRO, _INT = Struct("H"), Struct("i"), Struct("i")
+_HOPS = {4: (socket.IPPROTO_IP, socket.IP_TTL), 6: (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)}
+"""How a datagram says for itself how far it may go."""
 _REFUSALS = frozenset(
     getattr(errno, name)
     for name in (
@@ -107,8 +111,8 @@ class Transport(Protocol):
     datagram_bytes_max: int
     rcvbuf_bytes: int
 
-    def send_to_group(self, datagrams: list[bytes]) -> int:
-        """Send to everyone; how many the kernel did not take."""
+    def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
+        """Send to everyone, or to those within so many hops; how many the kernel did not take."""
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member; how many the kernel did not take."""
@@ -118,6 +122,9 @@ class Transport(Protocol):
 
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can keep it from us."""
+
+    def rejoin(self) -> None:
+        """The network was away: tell it again that we want the group's multicast."""
 
     def close(self) -> None:
         """Both sockets."""
@@ -129,6 +136,7 @@ class UdpTransport:
     def __init__(self, endpoint: Endpoint, *, plain: bool = False, listen: bool = True) -> None:
         """`plain` does without GSO and GRO; `listen=False` does not join the group, and hears only unicast."""
         self.endpoint = endpoint
+        self._listens = listen
         self.local: Local = resolve(endpoint.interface, endpoint.version)
         self.multicast = multicast_socket(self.local, endpoint.group, endpoint.port, listen=listen, plain=plain)
         try:
@@ -151,9 +159,16 @@ class UdpTransport:
         self._buffers = [self._buffer]
         self._view = memoryview(self._buffer)
 
-    def send_to_group(self, datagrams: list[bytes]) -> int:
-        """Send to everyone; how many the kernel did not take."""
-        return self._send(datagrams, self._group)
+    def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
+        """Send to everyone, or to those within so many hops; how many the kernel did not take.
+
+        From loopback nothing crosses a router anyway.
+        """
+        if not hops or self.local.is_loopback:
+            return self._send(datagrams, self._group)
+        level, kind = _HOPS[self.endpoint.version]
+        limit = [(level, kind, _INT.pack(min(hops, HOPS)))]
+        return sum(self._send_within(datagram, limit) for datagram in datagrams)
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member; how many the kernel did not take."""
@@ -198,6 +213,11 @@ class UdpTransport:
         if self.endpoint.version == 4:
             ignore(self.multicast, *self.address)
 
+    def rejoin(self) -> None:
+        """The network was away: tell it again that we want the group's multicast."""
+        if self._listens:
+            rejoin(self.multicast, self.local, self.endpoint.group)
+
     def close(self) -> None:
         """Both sockets."""
         self.multicast.close()
@@ -233,6 +253,17 @@ class UdpTransport:
             if error.errno not in _REFUSALS:
                 raise
             return len(burst)
+        return 0
+
+    def _send_within(self, datagram: bytes, limit: list[tuple[int, int, bytes]]) -> int:
+        try:
+            self.unicast.sendmsg([datagram], limit, 0, self._group)
+        except (BlockingIOError, InterruptedError, ConnectionRefusedError):
+            return 1
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+            return 1
         return 0
 
     def _send_one(self, datagram: bytes, destination: tuple[Any, ...]) -> int:

@@ -4,11 +4,10 @@ Everything that waits is bounded in bytes; the stack counts packets, so the boun
 """
 
 import gc
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gossamer.core.settings import ProtocolSettings
 from gossamer.live.transport import Address, Transport
-from gossamer.presets import LIVE, LIVE_PRESETS, preset
 from gossamer.settings import Settings
 from gossamer.wire import fragments
 
@@ -52,19 +51,16 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
     datagram = min(transport.datagram_bytes_max, fitting)
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
     longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
-    live: dict[str, Any] = {
-        **LIVE,
-        "ordering": settings.order,
-        "dissemination": "trees" if trees else "multicast",
-        "buffer_packets": BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
-        "buffer_bytes": BUFFER_BYTES,
-        "window": window,
-        "reach": max(4 * window, BUFFER_BYTES * 3 // 4 // datagram),
-        "request_packets": window,
-        "queue_packets": 2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
-        "send_buffer": 2 + max(UNLOGGED_BYTES, longest) // datagram,
-    }
-    protocol = preset(settings.protocol, {**live, **LIVE_PRESETS[settings.protocol], **settings.tuning})
+    protocol = settings.protocol_settings(
+        dissemination="trees" if trees else "multicast",
+        buffer_packets=BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
+        buffer_bytes=BUFFER_BYTES,
+        window=window,
+        reach=max(4 * window, BUFFER_BYTES * 3 // 4 // datagram),
+        request_packets=window,
+        queue_packets=2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
+        send_buffer=2 + max(UNLOGGED_BYTES, longest) // datagram,
+    )
     return Tuning(protocol, datagram - overhead_bytes, not trees, contacts_of(settings))
 
 

@@ -77,16 +77,28 @@ class History(Rung):
                     held.setdefault(sender, RangeSet()).update(numbers)
         return {sender: numbers for sender, numbers in held.items() if numbers}
 
+    def _never_sent(self) -> PacketSets:
+        never: PacketSets = {}
+        for parts in self._answers.values():
+            for part in parts.values():
+                for sender, numbers in part.never_sent.items():
+                    never.setdefault(sender, RangeSet()).update(numbers)
+        return never
+
     def _holes(self, wish: RewindAsked) -> bool:
+        never = self._never_sent()
+        known = {s: n.union(never[s]) if s in never else n for s, n in self._held().items()}
         return any(
             len(numbers.within(max(numbers.first, wish.positions.get(sender, 0)), numbers.last)) > 1
-            for sender, numbers in self._held().items()
+            for sender, numbers in known.items()
         )
 
     def _conclude(self, now: float, wish: RewindAsked, out: Effects) -> None:
         self._wish = None
         held = self._held()
         out.append(PastKnown(held if self._answers else None))
+        for sender, never in self._never_sent().items():
+            self.ladder.streams.of(sender).note_never_sent(never)
         for sender, numbers in held.items():
             first = max(numbers.first, wish.positions.get(sender, 0))
             if first <= numbers.last:

@@ -37,7 +37,7 @@ class Logger(Keeper):
         super().__init__(ladder)
         self._log: PacketSets = {}
         self._gone: PacketSets = {}  # had and collected: lost to whoever still wants it
-        self._never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
+        self.never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
         self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
         self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
         self._arrivals: deque[LogSpan] = deque()
@@ -123,7 +123,7 @@ class Logger(Keeper):
         """What its sender told us; and of our own numbers of earlier lives, those that our log lacks (000 §6.2)."""
         if sender == self.ladder.me:
             return self._lacking_of(sender, RangeSet(numbers.within(0, self.ladder.restored.reserved - 1)))
-        return numbers.intersection(self._never_sent[sender]) if sender in self._never_sent else _NOTHING
+        return numbers.intersection(self.never_sent[sender]) if sender in self.never_sent else _NOTHING
 
     def asked_in_vain(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:
         """Numbers from before we came that we never heard of: their sender knows whether there are such packets."""
@@ -190,9 +190,9 @@ class Logger(Keeper):
         if message.lost:
             put(self._gone, source, self._gone.get(source, _NOTHING).union(mine))
             return
-        new = mine.difference(self._never_sent.get(source, _NOTHING))
+        new = mine.difference(self.never_sent.get(source, _NOTHING))
         if new:
-            self._never_sent.setdefault(source, RangeSet()).update(new)
+            self.never_sent.setdefault(source, RangeSet()).update(new)
             out.append(Multicast(NeverSent({source: new})))
 
     def _sweep(self, now: float, out: Effects) -> None:

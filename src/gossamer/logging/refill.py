@@ -13,6 +13,7 @@ from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Holdings, Recall, Request
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Run
+from gossamer.core.ranges import RangeSet
 
 _COMPARE_ROUNDS = 40
 _AT_A_TIME = 256
@@ -20,11 +21,15 @@ _AT_A_TIME = 256
 
 
 class Refill(Rung):
-    """What this logger lacks (as `lacking` says of any packets) and another has."""
+    """What this logger lacks (as `lacking` says of any packets) and another has.
 
-    def __init__(self, ladder: Ladder, lacking: Callable[[PacketSets], PacketSets]) -> None:
+    `never_sent` are the numbers that no packet has, as this logger knows; it learns of them from others, too.
+    """
+
+    def __init__(self, ladder: Ladder, lacking: Callable[[PacketSets], PacketSets], never_sent: PacketSets) -> None:
         super().__init__(ladder)
         self._lacking = lacking
+        self._never_sent = never_sent
         self._asking = Asking(ladder.settings.request_packets or _AT_A_TIME)
         self._source = -1
         self._timer = ladder.timer(self._compare)
@@ -53,13 +58,16 @@ class Refill(Rung):
         self._timer.set(now + rounds * self.ladder.settings.gossip_period)
 
     def _recalled(self, now: float, source: int, message: Recall, out: Effects) -> None:
-        out.append(TellHoldings(source, message.since_ns))
+        never_sent = {sender: numbers.copy() for sender, numbers in self._never_sent.items()}
+        out.append(TellHoldings(source, message.since_ns, never_sent))
 
     def _told(self, now: float, source: int, message: Holdings, out: Effects) -> None:
         if source not in self.ladder.roster.loggers:
             return
         if not message.part:
             self._asking.clear()
+        for sender, numbers in self._lacking(message.never_sent).items():
+            self._never_sent.setdefault(sender, RangeSet()).update(numbers)
         for sender, numbers in self._lacking(message.numbers).items():
             for part in numbers.ranges():
                 self._asking.add(sender, *part)

@@ -24,7 +24,6 @@ class SendBuffer(Keeper):
         super().__init__(ladder)
         self._kept: dict[int, Packet] = {}
         self._overdue_below = 0  # numbers below this were there at the last tick already
-        self._first_of_this_life = 0
         self._answered = True  # whether a logger has been heard since the last repetition
         self._timer = ladder.timer(self._repeat)
 
@@ -43,10 +42,6 @@ class SendBuffer(Keeper):
     def buffered(self) -> int:
         """Packets that no logger has acknowledged."""
         return len(self._kept)
-
-    def started(self, now: float, out: Effects) -> None:
-        """Numbers below this were given to packets of an earlier life, or to none."""
-        self._first_of_this_life = self.ladder.streams[self.ladder.me].next
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Keep it until a logger has it, if there is one."""
@@ -69,7 +64,7 @@ class SendBuffer(Keeper):
         """What a logger asks for that was sent and is not kept: another logger has it, or there was none then."""
         if sender != self.ladder.me or asked_by not in self.ladder.roster.loggers:
             return _NOTHING
-        return RangeSet(numbers.within(self._first_of_this_life, self.ladder.streams[sender].next - 1))
+        return RangeSet(numbers.within(self.ladder.first_number, self.ladder.streams[sender].next - 1))
 
     def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
         """Numbers of an earlier life that a logger lacks: unused, or lost with our memory (000 §6.1 allows that).
@@ -78,8 +73,8 @@ class SendBuffer(Keeper):
         """
         if sender != self.ladder.me or asked_by not in self.ladder.roster.loggers:
             return _NOTHING
-        asked = numbers.within(0, self._first_of_this_life - 1)
-        return RangeSet.span(0, self._first_of_this_life - 1) if asked else _NOTHING
+        asked = numbers.within(0, self.ladder.first_number - 1)
+        return RangeSet.span(0, self.ladder.first_number - 1) if asked else _NOTHING
 
     def _acknowledged(self, now: float, source: int, ack: Ack, out: Effects) -> None:
         if source in self.ladder.roster.loggers:

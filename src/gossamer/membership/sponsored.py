@@ -22,6 +22,7 @@ that is not back when everything that it could claim has timed out is taken to h
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from gossamer.core.declares import JOINING as JOINING_ALLOWED
 from gossamer.core.declares import LOGGERS, Declares
@@ -45,6 +46,8 @@ _REMEMBERED_S = 7200.0
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
+_RETURNING_MAX = 1000
+"""So many members that come back after a crash are remembered until they are in."""
 _PATIENCE = 16
 """A process that hears others announces itself so many times as often before it founds a group all the same."""
 
@@ -69,8 +72,11 @@ class Sponsored(Membership):
         self._announced = 0
         self._silence = 0  # announcements since the others were heard
         self._has_founded = False
+        self._sponsored = False  # whether it has enough sponsors, and waits for a moment before it is in
+        self._returning: dict[int, None] = {}
         self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
         self._announcing = ladder.timer(self._announce)
+        self._answering = ladder.timer(self._answer_namesake)
         self._looking = ladder.timer(self._look)
         self._beaconing = ladder.timer(self._beacon)
 
@@ -159,12 +165,17 @@ class Sponsored(Membership):
         self._sponsors = {}
         self._t_join = {}
         self._announced = self._silence = 0
+        self._sponsored = False
         self._refresh(now)
         self._announce(now, out)
 
     def _announce(self, now: float, out: Effects) -> None:
         self._announced += 1
         self._silence += 1
+        if self._sponsored:
+            self._sponsored = False
+            self._settle(now, out)
+            return
         if self._standing is Standing.JOINING and self._nobody_answers():
             knows_new = self._sponsors or self._has_founded or self.ladder.is_logger
             self._happens(Event.UNANSWERED_AGAIN if knows_new else Event.UNANSWERED)
@@ -220,12 +231,18 @@ class Sponsored(Membership):
             self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
         others = self._others(message.entries)
         if is_logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, len(others))):
-            self._happens(Event.SPONSORED)
-            if self._standing is Standing.IN:
-                self._become_member(now, out)
+            if self._resume and self._standing is Standing.JOINING and self._announced == 1:
+                self._sponsored = True  # a member that lives under our name has until the next announcement to say so
             else:
-                self.ladder.end()
-                out.append(BecomeStranger())
+                self._settle(now, out)
+
+    def _settle(self, now: float, out: Effects) -> None:
+        self._happens(Event.SPONSORED)
+        if self._standing is Standing.IN:
+            self._become_member(now, out)
+        else:
+            self.ladder.end()
+            out.append(BecomeStranger())
 
     def _become_member(self, now: float, out: Effects) -> None:
         self.ladder.begin(self._t_join)
@@ -253,12 +270,17 @@ class Sponsored(Membership):
         message = happened.message
         if self._standing is Standing.JOINING:
             out.append(NameTaken())
-        elif isinstance(message, Join):
-            self._declare(now, MEMBER, out)
+        elif isinstance(message, Join):  # if we stood still, what it said since is heard before we answer
+            self._answering.arm(now + self.ladder.settings.gossip_period / 4)
         elif isinstance(message, ViewUpdate) and any(
             e.member == self.ladder.me and e.status == MEMBER and e.freshness > self._freshness for e in message.entries
         ):
+            self._answering.set(inf)
             out.append(NameTaken())
+
+    def _answer_namesake(self, now: float, out: Effects) -> None:
+        if self._standing.is_inside:
+            self._declare(now, MEMBER, out)
 
     # The others' wishes.
 
@@ -267,13 +289,25 @@ class Sponsored(Membership):
             return
         if not self._happens(Event.ASKED_TO_SPONSOR):
             return  # only members sponsor
+        self._note_return(source)
         self._merge(now, [message.entry], out)
         if self._offers(message.resume):
             seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
-            if message.resume:  # it goes on after what it had acknowledged (000 §6.2, at least once)
+            if message.resume and source in self._returning:
+                # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
-                seen = {sender: known.get(sender, -1) for sender in seen}
+                seen |= {sender: known.get(sender, -1) for sender in seen if sender != source}
             out.append(Unicast(source, ViewUpdate(self._view.alive(), seen=seen, sponsors=True)))
+
+    def _note_return(self, source: int) -> None:
+        """Whether a process that wants to join is a member that crashed: then there is something to go on with."""
+        before = self._view.get(source)
+        if before is not None and before.status in (MEMBER, DISCONNECTED):
+            self._returning[source] = None
+            if len(self._returning) > _RETURNING_MAX:
+                del self._returning[next(iter(self._returning))]
+        elif before is None or before.status == LEFT:
+            self._returning.pop(source, None)
 
     def _leave_told(self, now: float, source: int, message: Leave, out: Effects) -> None:
         if not self._standing.is_inside:

@@ -95,7 +95,7 @@ class Acknowledged(RepairRung, Keeper):
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
         """Our numbers of earlier lives, all at once: unused, or lost with our memory (000 §6.1 allows that)."""
-        first = self.ladder.streams[sender].start if sender == self.ladder.me else 0
+        first = self.ladder.first_number if sender == self.ladder.me else 0
         return RangeSet.span(0, first - 1) if numbers.within(0, first - 1) else _NOTHING
 
     def published(self, now: float, run: Run, out: Effects) -> None:

@@ -84,7 +84,6 @@ class NegativeGossip(Repair):
         wanted = self.ladder.worth_asking(now, self._asking.choose(among), out)
         target = self._whom() if wanted else None
         if target is not None:
-            self._asking.asked(wanted)
             self._request(now, target, wanted, out)
 
     def _whom(self) -> int | None:
@@ -92,6 +91,7 @@ class NegativeGossip(Repair):
         return self.ladder.peers.target()
 
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
+        self._asking.asked(wanted)
         out.append(Unicast(target, Request(wanted)))
 
     # Answers.

@@ -73,8 +73,6 @@ class RetryingNegativeGossip(NegativeGossip):
         return self.ladder.peers.helper()
 
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects, times: int = 1) -> None:
-        if times > 1:
-            self._asking.asked_again(wanted)
         super()._request(now, target, wanted, out)
         period = self.ladder.settings.gossip_period
         self._begin_to_measure(now, target, wanted, period)

@@ -14,7 +14,9 @@ from typing import Any, Self, get_type_hints
 
 from gossamer.core.schema import SettingError, as_type, check_value, setting
 from gossamer.core.settings import ProtocolSettings
-from gossamer.presets import PRESETS, preset
+from gossamer.kernel.say import WorthRepairing
+from gossamer.presets import LIVE, LIVE_PRESETS, PRESETS, preset
+from gossamer.rungs import resumes
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address
 from gossamer.settings.outside import given_outside
 from gossamer.settings.planned import plan
@@ -97,26 +99,41 @@ class Settings:
         64 << 20, "Published and not yet sent; then `publish` raises `Full`.", unit="bytes", low=1, high=10**12
     )
 
+    worth_repairing: WorthRepairing | None = _setting(  # noqa: RUF009 - a field, as all others are
+        None,
+        "A function that is asked before each request for missing packets: with their sender, first and last number, "
+        "their age, and how often they were asked for. False gives them up, and reports them as lost.",
+    )
+
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         every = {f.name: getattr(self, f.name) for f in fields(self)}
         missing = [name for name, value in every.items() if value is _NOT_GIVEN]
-        outside = given_outside(hints) if missing else {}
+        texts = {name: hint for name, hint in hints.items() if name != "worth_repairing"}
+        outside = given_outside(texts) if missing else {}
         for one in fields(self):
             source, value = one.name, every[one.name]
             if value is _NOT_GIVEN:
-                source, value = outside.get(one.name, (source, one.metadata["default"]))
-            value = _checked(source, value() if callable(value) else value, hints[one.name], one.metadata)
+                default = one.metadata["default"]
+                source, value = outside.get(one.name, (source, default() if callable(default) else default))
+            value = _checked(source, value, hints[one.name], one.metadata)
             object.__setattr__(self, one.name, value)
         _check_addresses(self)
         self.key_ring()
         self.protocol_settings()
 
-    def protocol_settings(self) -> ProtocolSettings:
-        """The preset with the tuning."""
+    def protocol_settings(self, **numbers: Any) -> ProtocolSettings:
+        """The preset as live groups have it, with the tuning; `numbers` are what follows from the machine."""
         if "name" in self.tuning:
             raise SettingError("tuning: a preset is named by Settings.protocol, not by tuning['name']")
-        return preset(self.protocol, self.tuning)
+        live = {**LIVE, "ordering": self.order, **numbers, **LIVE_PRESETS[self.protocol]}
+        protocol = preset(self.protocol, {**live, **self.tuning})
+        if resumes(protocol) and self.name == _process_name():
+            raise SettingError(
+                "tuning: recovery = 'at-least-once' goes on under the member's name; give it one that stays the same, "
+                "as name='billing-1'"
+            )
+        return protocol
 
     def key_ring(self) -> KeyRing | None:
         """The keys, read from their files now; `key` seals, all of them open. None without a key."""

@@ -60,6 +60,10 @@ class Network:
         """Members on different sides do not reach each other; None heals."""
         self._sides = sides
 
+    def connects(self, one: int, other: int) -> bool:
+        """Whether there is no partition between these members."""
+        return self._sides is None or self._sides[one] == self._sides[other]
+
     def lose_next(self, member: int, packets: int) -> None:
         """`member` discards the next `packets` that reach it (004 Fig. 14)."""
         self._impair.lose_next(member, packets)

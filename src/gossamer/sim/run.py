@@ -12,7 +12,7 @@ from typing import Any
 from gossamer.core.ladder import Automaton
 from gossamer.core.schema import SettingError
 from gossamer.presets import describe
-from gossamer.rungs import bounds, holds_back, promises
+from gossamer.rungs import bounds, holds_back, promises, resumes
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
@@ -162,6 +162,7 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "links": links,
         "buffers": _buffers(world),
         "queue_drops": world.network.queue_drops,
+        "suspicions": world.suspicions,
     }
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
@@ -182,7 +183,7 @@ def _buffers(world: World) -> dict[str, dict[str, float]]:
 
 def _plain_violations(scenario: Scenario, deliveries: dict[str, int]) -> list[dict[str, Any]]:
     """What the ledger alone can tell; `checked` holds the run against every specification that it promises."""
-    wrong = ("bogus",) if scenario.protocol.recovery == "at-least-once" else ("bogus", "duplicate")
+    wrong = ("bogus",) if resumes(scenario.protocol) else ("bogus", "duplicate")
     return [
         {"spec": "ledger", "message": f"{deliveries[kind]} {kind} deliveries", "rows": []}
         for kind in wrong

@@ -105,6 +105,8 @@ class World:
         self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
+        self.suspicions = {"false": 0, "true": 0}
+        """How often a member was suspected that was there, and one that was not."""
         self._execute: dict[type, Callable[[int, Any], None]] = {
             Multicast: self._multicast,
             Unicast: self._unicast,
@@ -381,7 +383,7 @@ class World:
                 self._unicast(member, Unicast(effect.to, Repair(by_number[seqno], LOGGER)))
 
     def _tell_holdings(self, member: int, effect: TellHoldings) -> None:
-        self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged())))
+        self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged(), never_sent=effect.never_sent)))
 
     def _reserve(self, member: int, effect: ReserveNumbers) -> None:
         self.disks[member].reserved = effect.below
@@ -391,6 +393,9 @@ class World:
             self.recorder.stable(self.now, member, effect)
 
     def _note(self, member: int, effect: Note) -> None:
+        if effect.kind == "suspect":
+            there = self.states[effect.peer] == UP and self.network.connects(member, effect.peer)
+            self.suspicions["false" if there else "true"] += 1
         self.recorder.note(self.now, member, effect)
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:

@@ -84,7 +84,16 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Leave: (14, (("freshness", NUMBER),)),
     SeenReport: (16, (("seen", NUMBER),)),
     Recall: (17, (("since_ns", NUMBER),)),
-    Holdings: (18, (("numbers", PACKET_SETS), ("since_ns", NUMBER), ("part", NUMBER), ("parts", NUMBER))),
+    Holdings: (
+        23,
+        (
+            ("numbers", PACKET_SETS),
+            ("since_ns", NUMBER),
+            ("part", NUMBER),
+            ("parts", NUMBER),
+            ("never_sent", PACKET_SETS),
+        ),
+    ),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
