@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
+from gossamer.core.gaps import Gaps
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -23,20 +24,19 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Effects, InputHandler, Rung
+from gossamer.core.ladder import Effects, InputHandler
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
-from gossamer.core.ranges import RangeSet
 from gossamer.core.repair_queue import RepairQueue
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
+from gossamer.core.say import ApplicationSay, WorthRepairing
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Alarm, Timer, Timers
 from gossamer.kernel.hooks import Hooks
 from gossamer.kernel.rounds import Rounds
-from gossamer.kernel.say import ApplicationSay, WorthRepairing
 from gossamer.rungs import rungs_of
 
 
@@ -44,43 +44,12 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        "_arrivals",
-        "_at_once",
-        "_heard_at",
-        "_holds_back",
-        "_hooks",
-        "_keeps",
-        "_messages",
-        "_observed",
-        "_on_accepted",
-        "_reserved",
-        "_rounds",
-        "_rung_inputs",
-        "_say",
-        "_timers",
-        "acknowledged",
-        "address",
-        "buffer",
-        "duplicates",
-        "first_number",
-        "is_logger",
-        "is_member",
-        "keepers",
-        "lone_founder",
-        "me",
-        "membership",
-        "order",
-        "pace",
-        "peers",
-        "repair_queue",
-        "repairs",
-        "restored",
-        "rng",
-        "roster",
-        "round_trips",
-        "settings",
-        "siblings",
-        "streams",
+        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates"),
+        *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
+        *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
+        *("buffer", "order", "pace", "membership", "keepers"),
+        *("_arrivals", "_at_once", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages", "_observed"),
+        *("_on_accepted", "_reserved", "_rounds", "_rung_inputs", "_timers"),
     )
 
     def __init__(
@@ -117,13 +86,13 @@ class Stack:
         self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
-        self._say = None if worth is None else ApplicationSay(worth, self.streams)
+        self.gaps = Gaps(me, self.streams, None if worth is None else ApplicationSay(worth))
         self._put_together()
 
     def _put_together(self) -> None:
         rungs = rungs_of(self)
         self.buffer, self.order, self.pace = rungs.buffer, rungs.order, rungs.pace
-        self.membership, self.repairs, self.keepers = rungs.membership, rungs.repairs, rungs.keepers
+        self.membership, self.keepers = rungs.membership, rungs.keepers
         self._arrivals = None if self._observed else self.buffer.arrivals
         self._keeps = self.buffer.keeps and self._arrivals is None
         self._at_once, self._holds_back = self.order.in_stream_order, self.order.holds_back
@@ -131,6 +100,7 @@ class Stack:
         self._on_accepted = hooks.accepted
         speaks = any(rung.gossips for rung in rungs.all)
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
+        self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed)
         self._messages: dict[type, list[Any]] = {}
         self._rung_inputs: dict[type, InputHandler] = {}
         for rung in rungs.all:
@@ -175,6 +145,11 @@ class Stack:
         elif type(happened) in _INPUTS:
             _INPUTS[type(happened)](self, now, happened, out)
         return out
+
+    def keep_streams_in(self, streams: Streams) -> None:
+        """Before it starts: keep what is known of senders there."""
+        self.streams = streams
+        self.gaps.follow(streams)
 
     def next_deadline(self) -> float:
         """When to step with `Woke` if nothing happens before."""
@@ -241,7 +216,7 @@ class Stack:
         before = stream.next
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
-            self._gap_found(now, sender, *gap, out)
+            self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
         if not fresh:
             _call(self._hooks.repeated, now, happened.source, happened.run, out)
@@ -268,76 +243,6 @@ class Stack:
             for sender, gone in numbers.items():
                 out.extend(Note("collect", sender, seqno, phase="buffer") for seqno in gone)
         _call(self._hooks.collected, now, numbers, aged, out)
-
-    # Gaps.
-
-    def learn(self, now: float, sender: int, last: int, out: Effects) -> None:
-        """The packets of `sender` up to `last` are said to exist."""
-        if sender != self.me:
-            gap = self.streams.of(sender).learn(last)
-            if gap is not None:
-                self._gap_found(now, sender, *gap, out)
-
-    def _gap_found(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        if self._say is not None:
-            self._say.gap_found(now, sender, first, last)
-        self._rounds.hurry(now)
-        for repair in self.repairs:
-            if repair.eager(now):
-                repair.repair(now, sender, first, last, out)
-                return
-        if self.repairs:
-            self.repairs[0].repair(now, sender, first, last, out)
-        elif self._holds_back:
-            self.give_up(now, sender, first, last, "unrepaired", out)
-
-    def escalate(self, now: float, by: Rung, sender: int, first: int, last: int, why: str, out: Effects) -> None:
-        """The repair `by` cannot fill these: the next one's turn, or a loss if there is none."""
-        position = next(at for at, repair in enumerate(self.repairs) if repair is by)
-        for part in self.streams.of(sender).missing.within(first, last):
-            if position + 1 < len(self.repairs):
-                self.repairs[position + 1].repair(now, sender, *part, out)
-            else:
-                self.give_up(now, sender, *part, why, out)
-
-    def give_up(self, now: float, sender: int, first: int, last: int, why: str, out: Effects) -> None:
-        """These will not come: report what is still missing of them as lost."""
-        stream = self.streams.of(sender)
-        for part in stream.missing.within(first, last):
-            stream.give_up(*part, never_sent=not why)
-            _call(self._hooks.gap_closed, now, sender, *part, out)
-            self.order.given_up(now, sender, *part, why, stream, out)
-
-    def skip(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """These never were: nobody misses them."""
-        self.give_up(now, sender, first, last, "", out)
-
-    def worth_asking(self, now: float, wanted: PacketSets, out: Effects) -> PacketSets:
-        """What of `wanted` the application still wants; the rest is given up."""
-        if self._say is None or not wanted:
-            return wanted
-        declined = self._say.declined(now, wanted)
-        for sender, numbers in declined.items():
-            for part in numbers.ranges():
-                self.give_up(now, sender, *part, "declined", out)
-        left = {s: n.difference(declined[s]) if s in declined else n for s, n in wanted.items()}
-        return {sender: numbers for sender, numbers in left.items() if numbers}
-
-    def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None:
-        """Await the packets of `sender` from `first` on again, as far as a log holds them, in their old order."""
-        stream = self.streams.of(sender)
-        wanted, holes = stream.rewind(first, held)
-        self.order.rewound(sender, first)
-        never_sent = holes.intersection(stream.never_sent or RangeSet())
-        for numbers, why in ((never_sent, ""), (holes.difference(never_sent), "not in the log")):
-            for hole in numbers.ranges():
-                self.order.given_up(now, sender, *hole, why, stream, out)
-        for part in wanted.ranges():
-            for repair in self.repairs:
-                if repair.from_log:
-                    repair.repair(now, sender, *part, out)
-                else:
-                    repair.release(sender, *part)
 
     # The group.
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gossamer.core.declares import NOTHING, Declares
 from gossamer.core.effects import Effect
+from gossamer.core.gaps import Gaps
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Input, Started
 from gossamer.core.messages import Gossip
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Run
 from gossamer.core.peers import Peers
-from gossamer.core.ranges import RangeSet
 from gossamer.core.repair_queue import RepairQueue
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
@@ -58,6 +58,8 @@ class Ladder(Protocol):
     round_trips: RoundTrips
     peers: Peers
     repair_queue: RepairQueue
+    gaps: Gaps
+    """What is missing: a rung finds gaps, passes them on and gives them up there."""
     buffer: "Buffer"
     keepers: "tuple[Keeper, ...]"
     """Everything that keeps packets for others: the buffer first, the log last."""
@@ -80,12 +82,6 @@ class Ladder(Protocol):
 
     # What a rung may cause.
     def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None: ...
-    def learn(self, now: float, sender: int, last: int, out: Effects) -> None: ...  # packets up to `last` exist
-    def worth_asking(self, now: float, wanted: PacketSets, out: Effects) -> PacketSets: ...  # the application's say
-    def escalate(self, now: float, by: "Rung", sender: int, first: int, last: int, why: str, out: Effects) -> None: ...
-    def give_up(self, now: float, sender: int, first: int, last: int, why: str, out: Effects) -> None: ...
-    def skip(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # never sent
-    def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: Effects) -> None: ...  # await it again
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
     def install_view(self, now: float, roster: Roster, out: Effects) -> None: ...
     def begin(self, horizon: Horizon) -> None: ...  # the member is owed what comes after `horizon`

@@ -1,6 +1,6 @@
 """The rungs that have a further contract: there is one of each in every stack, or a chain of them.
 
-A gap goes to the first `Repair` of the chain, and from there to the next (`Ladder.escalate`) until it is filled, given
+A gap goes to the first `Repair` of the chain, and from there to the next (`Gaps.escalate`) until it is filled, given
 up or found never to have been. The `Order` decides when a packet reaches the application, the `Buffer` what is kept for
 others, the `Pace` when something published may be sent, the `Membership` who belongs to the group.
 """

@@ -102,7 +102,7 @@ class HashedHeartbeat(Rung):
 
     def _learn(self, now: float, source: int, lasts: Horizon, out: Effects) -> None:
         for sender, last in lasts.items():
-            self.ladder.learn(now, sender, last, out)
+            self.ladder.gaps.learn(now, sender, last, out)
             if sender != self.ladder.me and self.ladder.streams.of(sender).next - 1 == last:
                 self._rest(sender, last)
 

@@ -23,8 +23,8 @@ from zlib import crc32
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
 from gossamer.core.packet_sets import Horizon, PacketSets, count
+from gossamer.core.say import Gap, WorthRepairing
 from gossamer.core.schema import SettingError
-from gossamer.kernel.say import Gap, WorthRepairing
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member

@@ -49,8 +49,8 @@ from gossamer.core.inputs import (
 from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
+from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
-from gossamer.kernel.say import WorthRepairing
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk

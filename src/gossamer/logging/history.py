@@ -102,4 +102,4 @@ class History(Rung):
         for sender, numbers in held.items():
             first = max(numbers.first, wish.positions.get(sender, 0))
             if first <= numbers.last:
-                self.ladder.rewind(now, sender, first, numbers, out)
+                self.ladder.gaps.rewind(now, sender, first, numbers, out)

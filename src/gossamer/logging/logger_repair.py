@@ -54,7 +54,7 @@ class LoggerRepair(Repair):
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask a logger at once, and again until it comes."""
         if not self._can_ask():
-            self.ladder.escalate(now, self, sender, first, last, "no logger", out)
+            self.ladder.gaps.escalate(now, self, sender, first, last, "no logger", out)
             return
         self._asking.add(sender, first, last)
         self._ask(now, {sender: RangeSet.span(first, last)}, out)
@@ -74,7 +74,7 @@ class LoggerRepair(Repair):
         return self.ladder.is_logger or bool(self.ladder.roster.loggers)
 
     def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
-        some = self.ladder.worth_asking(now, self._asking.choose(among), out)
+        some = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
         if some:
             self._asking.asked(some)
             self._send(some, out)
@@ -96,7 +96,7 @@ class LoggerRepair(Repair):
         wanted = [(s, *part) for s, numbers in self._asking.wanted.items() for part in numbers.ranges()]
         for sender, first, last in wanted:
             self._asking.remove(sender, first, last)
-            self.ladder.escalate(now, self, sender, first, last, "no logger", out)
+            self.ladder.gaps.escalate(now, self, sender, first, last, "no logger", out)
 
     def _judge(self, now: float) -> None:
         """000 §8: notice a congested logger by what it leaves unanswered."""

@@ -80,4 +80,4 @@ class Absences(Rung):
 
     def _close(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
         for first, last in numbers.ranges():
-            self.ladder.give_up(now, sender, first, last, why, out)
+            self.ladder.gaps.give_up(now, sender, first, last, why, out)

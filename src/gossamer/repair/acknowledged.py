@@ -208,7 +208,7 @@ class Acknowledged(RepairRung, Keeper):
             if sender in roster:
                 self._away_since.pop(sender, None)
                 wanted = take({sender: numbers.copy()}, self.ladder.settings.request_packets)
-                if wanted := self.ladder.worth_asking(now, wanted, out):
+                if wanted := self.ladder.gaps.worth_asking(now, wanted, out):
                     out.append(Unicast(sender, Request(wanted)))
             elif now - self._away_since.setdefault(sender, now) >= self._patience:
                 self._move_on(now, sender, numbers.copy(), "its sender is gone", out)
@@ -229,4 +229,4 @@ class Acknowledged(RepairRung, Keeper):
         if missing is not None:
             for first, last in missing.intersection(numbers).ranges():
                 self.release(sender, first, last)
-                self.ladder.escalate(now, self, sender, first, last, why, out)
+                self.ladder.gaps.escalate(now, self, sender, first, last, why, out)

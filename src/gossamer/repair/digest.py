@@ -118,7 +118,7 @@ class DigestGossip(RepairRung):
         oldest = self._round - self.ladder.settings.gc_rounds - _PATIENCE_ROUNDS
         while self._found and self._found[0][0] < oldest:
             _, sender, first, last = self._found.popleft()
-            self.ladder.escalate(now, self, sender, first, last, "collected", out)
+            self.ladder.gaps.escalate(now, self, sender, first, last, "collected", out)
 
     def _idle(self, held: PacketSets) -> Horizon:
         """How far those have come of whom nothing is buffered: without it nobody would miss a lost last packet."""
@@ -148,10 +148,10 @@ class DigestGossip(RepairRung):
                 stream is not None and numbers.lasts[-1] < stream.next and not stream.missing.firsts
             ):
                 continue  # the usual case: nothing new
-            self.ladder.learn(now, sender, numbers.last, out)
+            self.ladder.gaps.learn(now, sender, numbers.last, out)
             lacks = True
         for sender, last in digest.idle.items():
-            self.ladder.learn(now, sender, last, out)
+            self.ladder.gaps.learn(now, sender, last, out)
         if lacks:
             self._solicit(now, source, digest, out)
 
@@ -169,7 +169,7 @@ class DigestGossip(RepairRung):
             if part is None:
                 break
             wanted.setdefault(sender, RangeSet()).add(*part)
-        wanted = self.ladder.worth_asking(now, wanted, out)
+        wanted = self.ladder.gaps.worth_asking(now, wanted, out)
         if wanted:
             if self.ladder.settings.cyclic:
                 self._asked.append((now, wanted))

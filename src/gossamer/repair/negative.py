@@ -68,7 +68,9 @@ class NegativeGossip(Repair):
         while self._found and self._found[0][0] < limit:
             _, sender, first, last = self._found.popleft()
             self._move_on(now, sender, RangeSet.span(first, last), out)
-        self.ladder.worth_asking(now, self._asking.choose(), out)  # what is not, is given up, and not gossiped about
+        self.ladder.gaps.worth_asking(
+            now, self._asking.choose(), out
+        )  # what is not, is given up, and not gossiped about
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
@@ -81,7 +83,7 @@ class NegativeGossip(Repair):
         self._ask(now, new, out)
 
     def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
-        wanted = self.ladder.worth_asking(now, self._asking.choose(among), out)
+        wanted = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
         target = self._whom() if wanted else None
         if target is not None:
             self._request(now, target, wanted, out)
@@ -105,4 +107,4 @@ class NegativeGossip(Repair):
         if wanted is not None:
             for first, last in wanted.intersection(numbers).ranges():
                 self._asking.remove(sender, first, last)
-                self.ladder.escalate(now, self, sender, first, last, "collected", out)
+                self.ladder.gaps.escalate(now, self, sender, first, last, "collected", out)

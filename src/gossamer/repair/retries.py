@@ -92,7 +92,7 @@ class RetryingNegativeGossip(NegativeGossip):
             _, _, times, asked, wanted = heappop(self._asked)
             left = self._asking.still(wanted)
             self.ladder.peers.answered(asked, 1.0 - count(left) / count(wanted))
-            for sender, numbers in self.ladder.worth_asking(now, left, out).items():
+            for sender, numbers in self.ladder.gaps.worth_asking(now, left, out).items():
                 target = sender if times == 1 and asked != sender and self._may_ask_sender(sender) else self._whom()
                 if target is not None:
                     self._request(now, target, {sender: numbers}, out, times + 1)

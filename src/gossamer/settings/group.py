@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
+from gossamer.core.say import WorthRepairing
 from gossamer.core.schema import SettingError, as_type, check_value, setting
 from gossamer.core.settings import ProtocolSettings
-from gossamer.kernel.say import WorthRepairing
 from gossamer.presets import LIVE, LIVE_PRESETS, PRESETS, preset
 from gossamer.rungs import resumes
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address

@@ -83,7 +83,7 @@ class Lanes:
         self.clear(stack.me)
         if stack.only_delivers():
             self._arrivals[stack.me] = stack.buffer.arrivals
-            stack.streams = LaneStreams(self, stack.me, stack.streams[stack.me])
+            stack.keep_streams_in(LaneStreams(self, stack.me, stack.streams[stack.me]))
 
     def clear(self, member: int) -> None:
         """`member` knows of no sender."""

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
-from gossamer.core.streams import Streams
 
 
 class Gap(NamedTuple):
@@ -38,16 +37,14 @@ class _Found:
 class ApplicationSay:
     """Asks the application, and remembers what it needs to know."""
 
-    __slots__ = ("_found", "_streams", "_worth")
+    __slots__ = ("_found", "_worth")
 
-    def __init__(self, worth: WorthRepairing, streams: Streams) -> None:
+    def __init__(self, worth: WorthRepairing) -> None:
         self._worth = worth
-        self._streams = streams
         self._found: dict[int, list[_Found]] = {}  # by sender
 
-    def gap_found(self, now: float, sender: int, first: int, last: int) -> None:
-        """A gap to ask about."""
-        missing = self._streams.of(sender).missing
+    def gap_found(self, now: float, sender: int, first: int, last: int, missing: RangeSet) -> None:
+        """A gap to ask about; what is not `missing` any more of older ones is forgotten."""
         known = [found for found in self._found.get(sender, ()) if missing.within(found.first, found.last)]
         self._found[sender] = [*known, _Found(first, last, now)]
 

@@ -1,0 +1,113 @@
+"""The way of a gap: from repair to repair, until it is filled, given up, or found never to have been.
+
+A gap begins when a later packet shows it, or when somebody says that its packets exist. It goes to the first repair of
+the chain, or past it to one that is eager; a repair that cannot fill it passes it on, and after the last it is lost.
+Before each request the application may say that packets are not worth it (000 §2.2, §3.3).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gossamer.core.packet_sets import PacketSets, difference
+from gossamer.core.ranges import RangeSet
+from gossamer.core.say import ApplicationSay
+from gossamer.core.streams import Streams
+
+if TYPE_CHECKING:
+    from gossamer.core.ladder import Effects, Rung
+    from gossamer.core.parts import Order, Repair
+
+
+class Gaps:
+    """What one member misses, and whose turn it is to repair it."""
+
+    __slots__ = ("_closed", "_found", "_me", "_order", "_say", "_streams", "repairs")
+
+    def __init__(self, me: int, streams: Streams, say: ApplicationSay | None) -> None:
+        self._me = me
+        self._streams = streams
+        self._say = say
+        self.repairs: tuple[Repair, ...] = ()
+        """The chain."""
+
+    def connect(
+        self, repairs: "tuple[Repair, ...]", order: "Order", found: Callable[[float], None], closed: list[Any]
+    ) -> None:
+        """The rungs that deal with gaps: `found` is told of each new one, `closed` are the hooks for the end of one."""
+        self.repairs = repairs
+        self._order = order
+        self._found = found
+        self._closed = closed
+
+    def follow(self, streams: Streams) -> None:
+        """The member keeps its streams elsewhere now."""
+        self._streams = streams
+
+    def learn(self, now: float, sender: int, last: int, out: "Effects") -> None:
+        """The packets of `sender` up to `last` are said to exist."""
+        if sender != self._me:
+            gap = self._streams.of(sender).learn(last)
+            if gap is not None:
+                self.found(now, sender, *gap, out)
+
+    def found(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
+        """These exist and were not received."""
+        if self._say is not None:
+            self._say.gap_found(now, sender, first, last, self._streams.of(sender).missing)
+        self._found(now)
+        for repair in self.repairs:
+            if repair.eager(now):
+                repair.repair(now, sender, first, last, out)
+                return
+        if self.repairs:
+            self.repairs[0].repair(now, sender, first, last, out)
+        elif self._order.holds_back:
+            self.give_up(now, sender, first, last, "unrepaired", out)
+
+    def escalate(self, now: float, by: "Rung", sender: int, first: int, last: int, why: str, out: "Effects") -> None:
+        """The repair `by` cannot fill these: the next one's turn, or a loss if there is none."""
+        position = next(at for at, repair in enumerate(self.repairs) if repair is by)
+        for part in self._streams.of(sender).missing.within(first, last):
+            if position + 1 < len(self.repairs):
+                self.repairs[position + 1].repair(now, sender, *part, out)
+            else:
+                self.give_up(now, sender, *part, why, out)
+
+    def give_up(self, now: float, sender: int, first: int, last: int, why: str, out: "Effects") -> None:
+        """These will not come: report what is still missing of them as lost; nothing, if there is no reason."""
+        stream = self._streams.of(sender)
+        for part in stream.missing.within(first, last):
+            stream.give_up(*part, never_sent=not why)
+            for hook in self._closed:
+                hook(now, sender, *part, out)
+            self._order.given_up(now, sender, *part, why, stream, out)
+
+    def skip(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
+        """These never were: nobody misses them."""
+        self.give_up(now, sender, first, last, "", out)
+
+    def worth_asking(self, now: float, wanted: PacketSets, out: "Effects") -> PacketSets:
+        """What of `wanted` the application still wants; the rest is given up."""
+        if self._say is None or not wanted:
+            return wanted
+        declined = self._say.declined(now, wanted)
+        for sender, numbers in declined.items():
+            for part in numbers.ranges():
+                self.give_up(now, sender, *part, "declined", out)
+        return difference(wanted, declined)
+
+    def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: "Effects") -> None:
+        """Await the packets of `sender` from `first` on again, as far as a log holds them, in their old order."""
+        stream = self._streams.of(sender)
+        wanted, holes = stream.rewind(first, held)
+        self._order.rewound(sender, first)
+        never_sent = holes.intersection(stream.never_sent or RangeSet())
+        for numbers, why in ((never_sent, ""), (holes.difference(never_sent), "not in the log")):
+            for hole in numbers.ranges():
+                self._order.given_up(now, sender, *hole, why, stream, out)
+        for part in wanted.ranges():
+            for repair in self.repairs:
+                if repair.from_log:
+                    repair.repair(now, sender, *part, out)
+                else:
+                    repair.release(sender, *part)
