@@ -54,7 +54,7 @@ LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes.
 
-Digests of members that keep so much offer a packet for as long as it takes: a gap is not given up after ten rounds.
+With buffers this large, digests offer a packet for a long time, so a gap is not given up after ten rounds.
 """
 
 _FOLLOWS: Final = {"stability": "buffering"}

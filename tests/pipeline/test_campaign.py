@@ -14,6 +14,7 @@ from gossamer.pipeline.experiments.files import load
 from gossamer.pipeline.experiments.grid import runs
 from gossamer.pipeline.experiments.work import Apart, do
 from gossamer.sim.checked import traced
+from gossamer.sim.matrix import FACTORS
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import canonical, parse
 from gossamer.sim.scenario import load as load_scenario
@@ -33,13 +34,17 @@ def test_a_seed_is_a_scenario_and_every_fault_ends_before_the_traffic() -> None:
 def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     drawn = [draw(seed) for seed in range(1, 400)]
 
-    assert {table["protocol"]["name"] for table in drawn} == {"rpbcast", "pbcast", "lbrm", "basic"}
+    assert {table["protocol"]["name"] for table in drawn} == {"rpbcast", "pbcast", "lbrm", "basic", "unreliable"}
+    rows = [table["protocol"] for table in drawn if table["protocol"]["name"] == "unreliable"]
+    assert {tuple(row["repair"]) for row in rows} == {tuple(c["repair"]) for c in FACTORS["repair"].values()}
+    assert {row["ordering"] for row in rows} == {"none", "fifo"}
+    assert {table["wire"] for table in drawn} == {False, True}
+    assert any(table["protocol"].get("found_after") for table in drawn)  # as live groups have it
     assert {table["topology"]["kind"] for table in drawn} >= {"lan", "star", "tree", "tiers", "transit-stub", "mesh"}
     kinds = {fault["kind"] for table in drawn for fault in table["fault"]}
     assert kinds == {"partition", "crash", "disconnect", "perturb", "lose", "join", "leave", "cut"}
     assert any(fault.get("memory") == "lost" for table in drawn for fault in table["fault"])
     assert any("burst" in table["loss"] for table in drawn)
-    assert any(table["protocol"].get("reach") and table["protocol"]["name"] == "pbcast" for table in drawn)
     assert any(table["protocol"].get("suspect_after") for table in drawn)
 
 

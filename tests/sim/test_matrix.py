@@ -118,7 +118,7 @@ def test_what_is_refused_is_refused_in_one_line_that_says_what_to_change():
         ("rpbcast", {"repair": ["logger", "negative"]}, r"repair = \['logger', 'negative'\]: logger must come last"),
         ("rpbcast", {"repair": ["negative", "acknowledged"]}, "acknowledged must come first"),
         ("rpbcast", {"repair": ["negative", "negative"]}, "names a repair twice"),
-        ("rpbcast", {"repair": "gossip"}, "repair = 'gossip': must be none, acknowledged, negative"),
+        ("rpbcast", {"repair": "gossip"}, "repair = 'gossip': must be one of none, acknowledged, negative"),
         ("rpbcast", {"repair": ["gossip"]}, "repair = 'gossip': must be one of"),
         ("rpbcast", {"adaptive": True, "loggers": 0}, "adaptive = true: needs repair by loggers"),
         ("basic", {"suspect_after": 1.0}, "suspect_after = 1.0: needs members that join .*; set protocol.membership"),

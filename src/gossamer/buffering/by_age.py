@@ -48,7 +48,7 @@ class _Bucket:
         return self._index[sender, seqno]
 
     def turn(self, held: PacketSets, going: list[Span]) -> PacketSets:
-        """What is held when this bucket has come and `going` have gone; one table for all who held the same."""
+        """What is held once this bucket has come and `going` has gone; one table for all buffers that held the same."""
         last = self._last_turn
         if last is None or last[1] is not going or not _alike(last[0], held):
             self._last_turn = last = held, going, _changed(held, self.parts, going)
@@ -105,11 +105,11 @@ class ByAge(Buffer):
         self._occupancy = Occupancy()
         self._latest: _Latest = ladder.siblings.setdefault(ByAge, _Latest())
         self.arrivals: Arrivals = []
-        """What came in this round. Whoever appends here need not call `keep`."""
+        """What came in this round. The stack may append here instead of calling `keep`."""
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
-        """Bounded by what comes in so many rounds."""
+        """Bounded by what comes in `gc_rounds` rounds."""
         return Declares(promises=("bounded",), provides=(COPIES_KEPT, AGEING))
 
     def __len__(self) -> int:

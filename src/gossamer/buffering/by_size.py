@@ -88,7 +88,7 @@ class BySize(Buffer):
         return self._occupancy.so_far(now)
 
     def held(self) -> PacketSets:
-        """What is kept. A copy for good, made anew only after something came."""
+        """What is kept: a copy that does not change, made only if something came since the last one."""
         if self._shown is None:
             self._shown = {sender: numbers.copy() for sender, numbers in self._held.items()}
         return self._shown

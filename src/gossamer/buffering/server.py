@@ -19,7 +19,7 @@ from gossamer.core.ranges import RangeSet
 
 
 class Server(Rung):
-    """Answers everybody who asks this member for packets."""
+    """Answers all requests for packets to this member."""
 
     __slots__ = ("_demand",)
 

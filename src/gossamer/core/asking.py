@@ -1,8 +1,8 @@
 """What a member wants, what of it was asked for and may be on its way, and what to ask for next.
 
-At most `limit` packets are on their way at a time, so that answers do not overrun whoever asked. What was asked for a
-whole tick ago and has not come is not on its way any more: it may be asked for again, but after everything that was not
-asked for yet. So packets that nobody can send do not keep others from being asked for.
+At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked. What was asked
+for a whole tick ago and has not come is not on its way any more: it may be asked for again, but after everything that
+was not asked for yet. So packets that nobody can send do not keep others from being asked for.
 """
 
 from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take

@@ -3,11 +3,11 @@
 from gossamer.core.packets import Packet
 
 _PACKETS_MAX = 10_000
-"""Packets of which it is remembered who asked; beyond that everything is forgotten."""
+"""The askers of this many packets are remembered; beyond that, all are forgotten."""
 
 
 class Demand:
-    """Who has asked this member for a packet."""
+    """The members that have asked this one for a packet."""
 
     __slots__ = ("_askers", "_threshold")
 
@@ -16,7 +16,7 @@ class Demand:
         self._askers: dict[tuple[int, int], dict[int, None]] = {}
 
     def is_high(self, packet: Packet, requester: int) -> bool:
-        """Whether so many different members have now asked for the packet that it should be multicast."""
+        """Whether enough different members have now asked for the packet to multicast it."""
         if not self._threshold:
             return False
         if len(self._askers) >= _PACKETS_MAX:

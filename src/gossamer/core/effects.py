@@ -1,8 +1,8 @@
 """What a member asks of the world, in the imperative, in the order in which it must be done.
 
-The order is part of the meaning. Whoever carries effects out keeps three things:
+The order is part of the meaning. An executor keeps three rules:
 
-- what is behind a `Persist` or a `ReserveNumbers` waits until that is durable;
+- whatever follows a `Persist` or a `ReserveNumbers` waits until that is durable;
 - what goes to the application (`Deliver`, `ReportLost` and the like) keeps its order;
 - what goes to one destination on the network keeps its order.
 
@@ -81,7 +81,7 @@ class MarkStable:
 
 @dataclass(slots=True)
 class Persist:
-    """Write these packets to this member's log. Effects behind this one may rely on it: wait for the disk."""
+    """Write these packets to this member's log. Effects after this one rely on it: wait for the disk."""
 
     run: Run
 
@@ -126,7 +126,7 @@ class PastKnown:
 
 @dataclass(slots=True)
 class ReserveNumbers:
-    """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before anything behind it."""
+    """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before any effect that follows."""
 
     below: int
 

@@ -1,4 +1,4 @@
-"""Who and what: members, sequence numbers, packet ids, and the rungs by which a packet can arrive."""
+"""Members, sequence numbers, packet ids, and the ways in which a packet can arrive."""
 
 from typing import Final, Literal, NamedTuple
 

@@ -76,7 +76,7 @@ class NamesakeHeard:
 
 
 class Published:
-    """The application published so many packets' worth of events."""
+    """The application published events, packed into the bodies of packets."""
 
     __slots__ = ("bodies",)
 
@@ -95,7 +95,7 @@ class Received:
     first: int = field(init=False)
     last: int = field(init=False)
     following: int = field(init=False)
-    """The number behind the last: one object, however many members wait for it then."""
+    """The number after the last: one object, however many members expect it next."""
     delivered: list[Effect] = field(init=False)
     """The effects if the run is just delivered, the usual case: made once, however many members receive it."""
 

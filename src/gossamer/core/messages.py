@@ -49,7 +49,7 @@ class Request:
 class Digest:
     """The part of a gossip that says what its source has buffered, in its round `round` (004 §4).
 
-    `idle` gives the last numbers of senders of whom it has nothing buffered any more. Never changed once it is made:
+    `idle` gives the last numbers of senders from which it has nothing buffered any more. Never changed once it is made:
     members of one process that would say the same share it, and its size on the wire (`wire` enters it).
     """
 

@@ -60,7 +60,7 @@ class Keeper(Rung):
         return None
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """Which of `numbers` were here and are gone for good, so that whoever asks need not wait for them."""
+        """Which of `numbers` were here and are gone permanently, so that nobody need wait for them."""
         return _NOTHING
 
     def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:

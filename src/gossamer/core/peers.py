@@ -1,4 +1,4 @@
-"""Whom a member turns to: one other member, drawn for a round or a request.
+"""The choice of one other member to talk to, for a round or a request.
 
 000 §4.2: the choice is uniform, or biased towards members that are near. With bias, the weight of a member falls with
 its round-trip time r as (1 - r / (1.1 * r_max)) ** power, power 1 (linear) or 2 (quadratic); a member that was not

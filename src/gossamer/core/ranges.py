@@ -45,7 +45,7 @@ class RangeSet:
             firsts.append(first)
             lasts.append(last)
             return
-        if first == lasts[-1] + 1:  # ... or right behind it
+        if first == lasts[-1] + 1:  # ... or right after it
             lasts[-1] = last
             return
         low = bisect_left(lasts, first - 1)  # the first range that touches or follows
@@ -229,7 +229,7 @@ class RangeSet:
 
     @classmethod
     def decode(cls, data: bytes | memoryview, at: int) -> tuple["RangeSet", int]:
-        """The set at offset `at` and the offset behind it; ValueError if malformed. Work follows the input's length."""
+        """The set at offset `at` and the offset after it; ValueError if malformed. Work follows the input's length."""
         count, at = varint.get(data, at)
         if count > (len(data) - at) // 2:
             raise ValueError(f"{count} ranges cannot fit in {len(data) - at} bytes")

@@ -1,8 +1,8 @@
 """The queue of repairs: what others asked of this member, in order, within its service limit.
 
-A request waits in a queue that is drained as fast as the limit allows (000 §7.1: a node can only serve so many
-requests a second). The queue is bounded; what does not fit is dropped, and its requester asks again. No requester may
-take more than half of the room that the others leave, so that there is always some for one more, however much those
+A request waits in a queue that is drained as fast as the limit allows (000 §7.1: a node can serve only a limited number
+of requests a second). The queue is bounded; what does not fit is dropped, and its requester asks again. No requester
+may take more than half of the room that the others leave, so that there is always some for one more, however much those
 before it asked for. A packet that waits for a requester is not queued for it twice.
 """
 
@@ -24,7 +24,7 @@ Send = Callable[[int, int, int, int, list[Effect]], None]
 
 
 class RepairQueue:
-    """What one member is going to send to those who asked."""
+    """The repairs that one member is going to send."""
 
     __slots__ = ("_budget", "_queue", "_queued", "_room", "_size", "_timer", "_waiting")
 

@@ -8,7 +8,7 @@ _NO_ADDRESSES: Mapping[int, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Who is in the group. Without `owed`, the members are."""
+    """The members of the group. If `owed` is not given, it is the members."""
 
     me: int
     members: tuple[int, ...]
@@ -38,7 +38,7 @@ class Roster:
         return [member for member in self.members if member != self.me]
 
     def others_owed(self) -> list[int]:
-        """Everybody else for whom packets are kept."""
+        """All other members for which packets are kept."""
         return [member for member in self.owed if member != self.me]
 
     def other_loggers(self) -> list[int]:

@@ -6,7 +6,7 @@ from math import inf
 _SMOOTHING = 0.25
 """The share of the latest measurement in what is known of a peer."""
 _PROBE_ROUNDS = 16
-"""A known time is measured again every so many rounds."""
+"""A known time is measured again after this many rounds."""
 
 
 class RoundTrips:
@@ -30,7 +30,7 @@ class RoundTrips:
         return stamp_of(now)
 
     def measured(self, peer: int, seconds: float) -> None:
-        """A question to `peer` was answered after so long."""
+        """A question to `peer` was answered after `seconds`."""
         if seconds < 0:
             return
         self._unanswered.discard(peer)

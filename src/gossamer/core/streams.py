@@ -89,7 +89,7 @@ class Stream:
         self.never_sent.update(numbers)
 
     def changed(self) -> None:
-        """`missing` has changed: for whoever keeps an eye on that."""
+        """Called whenever `missing` has changed."""
         assert not self.missing or self.missing.last < self.nexts[self.at], "missing packets were seen to exist"
 
     def rewind(self, first: int, held: RangeSet) -> tuple[RangeSet, RangeSet]:

@@ -18,7 +18,7 @@ def size(value: int) -> int:
 
 
 def get(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number at offset `at` and the offset behind it; ValueError if it is cut short, too long or not minimal."""
+    """The number at offset `at` and the offset after it; ValueError if it is cut short, too long or not minimal."""
     value = shift = 0
     for offset in range(at, min(at + MAX_BYTES, len(data))):
         byte = data[offset]

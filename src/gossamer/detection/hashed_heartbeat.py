@@ -5,7 +5,7 @@ signatures differ, the target answers with its list; the gossiper takes what is 
 target lacks. While nothing disagrees the signature is sent more and more rarely.
 
 A sender that fell silent without a heartbeat (it crashed, or its multicast was lost) is taken for idle by
-whoever has not heard of it for a few rounds, so that its last packet too is missed by those who miss it.
+members that have not heard of it for a few rounds, so that those that lack its last packet notice that, too.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class HashedHeartbeat(Rung):
         self._rounds_between = 1
 
     def leaving(self, now: float, out: Effects) -> None:
-        """The last word: who has missed our last packets learns of it while somebody can still repair them."""
+        """The last word: members that missed our last packets learn of it while somebody can still repair them."""
         out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))
 
     def _fall_idle(self, now: float, out: Effects) -> None:

@@ -5,7 +5,7 @@ members, drawn from the number t, read as a heap in which a node has `tree_degre
 turned so that a packet's sender comes first: it is the root, and a packet is never more than log_k(n) hops away.
 
 A packet goes over tree (sender + seqno) mod `trees`, so that consecutive packets take different trees and a member
-that fails to forward costs those below it one packet in so many. A copy names neither its tree nor who forwarded it;
+that fails to forward costs those below it one packet in `trees`. A copy names neither its tree nor its forwarder;
 both follow from its id. Copies are sent once, unreliably: what a tree loses is left to the repair.
 """
 
@@ -31,7 +31,7 @@ def permutation(members: MemberIds, tree: int) -> MemberIds:
 
 
 def children(members: MemberIds, tree: int, degree: int, sender: int, me: int) -> MemberIds:
-    """To whom `me` sends or forwards what `sender` published, over tree number `tree`."""
+    """The members to which `me` sends or forwards what `sender` published, in tree number `tree`."""
     if sender not in members or me not in members:
         return ()
     order = permutation(members, tree)

@@ -1,14 +1,15 @@
 """The credit window: a sender is at most `window` packets ahead of the receivers it follows.
 
-Receivers report how far they have seen a sender, eight times a window. A sender follows those who keep up, and never
-the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
+Receivers report how far they have seen a sender, eight times a window. A sender follows the receivers that keep up, and
+never the slowest (004's throughput stability): a receiver that holds up the sender while most are well ahead of it is
 blamed for the time, and let go when the blame exceeds `patience` and most have caught up. It then falls back to repair,
-and is followed again when it has caught up. Blame wears off while a receiver does not hold up the sender: who does so
-for less than half of the time is waited for, who does so for longer is not. Where most are slow, the sender waits for
-them: there is nobody whose rate would suffer. Who shows no progress at all for a long time is let go in any case.
+and is followed again when it has caught up. Blame wears off while a receiver does not hold up the sender: one that does
+so for less than half of the time is waited for, one that does so for longer is not. If most are slow, the sender waits
+for them: there is nobody whose rate would suffer. A receiver that makes no progress at all for a long time is let go in
+any case.
 
-Where there is no logger, who is let go may lose what peers do not keep for long. Then one that moves, though slowly, is
-borne with for longer; and when it is about to fall out of the `reach` of its peers, the sender stops until it has
+Without a logger, a receiver that is let go may lose what peers do not keep for long. Then one that moves, though
+slowly, is given more time; and when it is about to fall out of the `reach` of its peers, the sender stops until it has
 caught up. Both are blamed on it as well.
 """
 
@@ -16,9 +17,9 @@ from math import inf
 
 _STRIDES = 8
 _DEAD_PATIENCES = 10
-"""Without progress for this many times `patience`, a receiver is not waited for, whoever else there is."""
+"""Without progress for this many times `patience`, a receiver is let go, whatever the others do."""
 _MOVING_PATIENCES = 10
-"""Who moves is blamed for this many times `patience` before it is let go, where no logger could help it then."""
+"""A receiver that moves is blamed for this many times `patience` before it is let go, if no logger could help it."""
 
 
 class Window:
@@ -45,8 +46,8 @@ class Window:
         self.floor = 0
         """Every receiver that is followed has seen everything below."""
         self.lagging: dict[int, None] = {}
-        self._held_for: dict[int, None] = {}  # of these, whom the sender waits for at the end of its reach
-        self._given_up: dict[int, None] = {}  # and whom it does not wait for there any more
+        self._held_for: dict[int, None] = {}  # of these, those that the sender waits for at the end of its reach
+        self._given_up: dict[int, None] = {}  # and those that it does not wait for there any more
         self._patience = patience
         self._reported: dict[int, int] = {}
         self._heard_at: dict[int, float] = {}
@@ -56,11 +57,11 @@ class Window:
 
     @staticmethod
     def stride(size: int) -> int:
-        """A receiver reports after so many packets."""
+        """A receiver reports each time that it has seen this many more packets."""
         return max(1, size // _STRIDES)
 
     def closed(self, now: float, head: int, *, logged: bool = True) -> bool:
-        """Whether the packet `head` has to wait; `logged` if there is a logger for those who are let go."""
+        """Whether the packet `head` has to wait; `logged` if there is a logger for receivers that are let go."""
         if self.lagging and self._reach and not logged:
             self._hold_for(now, head)
         if not self._shut(head):
@@ -109,7 +110,7 @@ class Window:
         return now - self._heard_at[member] <= self._patience
 
     def _hold_for(self, now: float, head: int) -> None:
-        """Those that move and have just come to the end of the reach: who is beyond it has lost something anyway."""
+        """Receivers that move and have just come to the end of the reach: one beyond it has lost something anyway."""
         for member in self.lagging:
             beyond = head - self._reported[member] - self._reach
             if 0 <= beyond < self.size and member not in self._given_up and self._moves(now, member):
@@ -125,7 +126,7 @@ class Window:
         assert self.floor <= head, "nobody has seen what was not sent"
 
     def _behind(self, head: int) -> list[int]:
-        """Those who keep the window closed."""
+        """The receivers that keep the window closed."""
         return [*self._held_for, *(m for m in self._followed() if head - self._reported[m] >= self.size)]
 
     def _most_are_within(self, distance: int, head: int) -> bool:
@@ -133,7 +134,7 @@ class Window:
         return bool(seen) and seen[len(seen) // 2] >= head - distance
 
     def _charge(self, now: float, head: int, behind: list[int]) -> None:
-        """Blame those who held up the sender since it was last asked, if most of the others are well ahead of them."""
+        """Blame the receivers that held up the sender since the last look, if most others are well ahead of them."""
         since = now - self._blocked_at
         self._blocked_at = now
         if self._most_are_within(self.size // 2, head):

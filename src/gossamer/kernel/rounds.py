@@ -12,7 +12,7 @@ from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Gossip
 
 _LOGGER_ROUNDS = 16
-"""Every so many rounds the target is a logger, so that acknowledgements reach it in groups of any size."""
+"""Every 16th round goes to a logger, so that acknowledgements reach it in groups of any size."""
 _STRETCH = 1.5
 
 

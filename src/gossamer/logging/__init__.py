@@ -1,1 +1,1 @@
-"""The durable log and everybody who deals with it: the logger, its clients, and senders."""
+"""The durable log and everything that deals with it: the logger, its clients, and senders."""

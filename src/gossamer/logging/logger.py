@@ -1,6 +1,6 @@
 """A logger (000 §3.2, §5.2): keeps every packet durably, acknowledges, repairs, and forgets what all have.
 
-A packet is acknowledged only behind the effect that persists it. What every member that is owed it has acknowledged is
+A packet is acknowledged only after the effect that persists it. What every member that is owed it has acknowledged is
 collected; an acknowledgement is derived from a member's gossip: everything that it has seen and does not say it
 misses. A gossip counts only from a member whose view of the group is ours: else it may know of a member that
 joined meanwhile, who still needs what we are about to forget (000 §5.3). The time-out is the fail-safe for
@@ -22,7 +22,7 @@ from gossamer.core.ranges import RangeSet
 from gossamer.logging.retention import Retention
 
 _SWEEP_ROUNDS = 4
-"""The log is swept every so many gossip periods."""
+"""The log is swept after this many gossip periods."""
 _SWEEP_ROUNDS_FIRST = 60
 """The log of a former life is not swept sooner."""
 _NOTHING = RangeSet()
@@ -36,7 +36,7 @@ class Logger(Keeper):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._log: PacketSets = {}
-        self._gone: PacketSets = {}  # had and collected: lost to whoever still wants it
+        self._gone: PacketSets = {}  # had and collected: lost to members that still want it
         self.never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
         self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
         self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
@@ -70,7 +70,7 @@ class Logger(Keeper):
             self._arrivals.append(stretch)
             self._retention.arrived(stretch)
         self._gone = {sender: numbers.copy() for sender, numbers in restored.collected.items()}
-        # first find out who is there: those count who have not acknowledged yet
+        # first find out which members there are: those count that have not acknowledged yet
         rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
         self._timer.set(now + rounds * self.ladder.settings.gossip_period)
 
@@ -160,7 +160,7 @@ class Logger(Keeper):
         self._consumers = happened.consumers
 
     def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
-        """Another logger may have it; else whoever asks is told that it is gone."""
+        """Another logger may have it; else members that ask for it are told that it is gone."""
         remove(self._log, happened.sender, happened.seqno, happened.seqno)
         self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
         if not self.ladder.roster.other_loggers():

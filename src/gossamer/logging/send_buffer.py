@@ -18,7 +18,7 @@ _NOTHING = RangeSet()
 
 
 class SendBuffer(Keeper):
-    """Keeps what is not yet logged, and knows of what a logger asks for in vain (000 §6.2)."""
+    """Keeps what is not yet logged, and answers a logger that asks for packets which do not exist (000 §6.2)."""
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)

@@ -1,1 +1,1 @@
-"""Membership: who belongs to the group. `static` needs no code here: an oracle says it (`ViewChanged`)."""
+"""Membership: which members belong to the group. `static` needs no code: an oracle says it (`ViewChanged`)."""

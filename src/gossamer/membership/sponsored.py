@@ -40,16 +40,16 @@ from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS
 _BEACON_S = 1.0
 """About this often some member of a group that may have been founded announces itself."""
 _LOOKS = 16
-"""So many times within the log's time-out a member looks who is still away."""
+"""A member looks this often, within the log's time-out, for members that are still away."""
 _REMEMBERED_S = 7200.0
-"""A member that left is remembered for so long: one that is away for longer still knows it, and brings it back."""
+"""A member that left is remembered for this long: one that is away for longer still knows it, and brings it back."""
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
 _PATIENCE = 16
-"""A process that hears others announces itself so many times as often before it founds a group all the same."""
+"""A process that hears others announces itself this many times as often before it founds a group all the same."""
 
 
 class Sponsored(Membership):

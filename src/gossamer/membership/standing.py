@@ -30,7 +30,7 @@ class Event(Enum):
     SPONSORED = "enough sponsors have answered"
     UNANSWERED = "nobody answers, and it never founded a group before"
     UNANSWERED_AGAIN = "nobody answers, but it knows what is new: it has founded a group before, or it is a logger"
-    MET_ELDERS = "there are others, who were there before"
+    MET_ELDERS = "there are others, and they were there before"
     MET_YOUNGER = "there is another one, which will join us"
     ASKED_TO_SPONSOR = "somebody wants to join"
     WANTS_OUT = "the application wants to leave"

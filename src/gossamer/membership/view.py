@@ -12,11 +12,11 @@ from gossamer.core.signature import Signature
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")
 _FORGET_EVERY = 60_000_000
-"""Tombstones are looked through when freshness, which is microseconds, has grown by so much."""
+"""Tombstones are looked through each time that freshness, in microseconds, has grown by this much."""
 
 
 class View:
-    """Who is a member, as far as this member knows."""
+    """The members of the group, as far as this member knows."""
 
     def __init__(self, entries: Iterable[MemberEntry] = ()) -> None:
         self._entries = {entry.member: entry for entry in entries}
@@ -32,7 +32,7 @@ class View:
         return self._entries.get(member)
 
     def merge(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
-        """Take over what is fresher; those entries."""
+        """Merge the fresher entries; returns those that changed."""
         taken = []
         for entry in entries:
             known = self._entries.get(entry.member)
@@ -44,12 +44,12 @@ class View:
         return taken
 
     def fresher_than(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
-        """Who is alive that whoever sent `entries` does not know, or not as well."""
+        """The living members that the sender of `entries` does not know, or whose entries here are fresher."""
         theirs = {entry.member: entry.freshness for entry in entries}
         return [e for e in self.alive() if e.freshness > theirs.get(e.member, -1)]
 
     def tombstones_of(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
-        """Who has left of those that are alive in `entries`: nobody else needs to be told."""
+        """Of the members that are alive in `entries`, those that have left: nobody else needs to be told."""
         known = ((entry, self._entries.get(entry.member)) for entry in entries if entry.status != LEFT)
         return [mine for entry, mine in known if mine and mine.status == LEFT and mine.freshness > entry.freshness]
 
@@ -62,7 +62,7 @@ class View:
         return frozenset(m for m, e in self._entries.items() if e.status == JOINING)
 
     def owed(self) -> tuple[int, ...]:
-        """Those for whom packets are kept: in reach, or to be back."""
+        """The members for which packets are kept: in reach, or expected back."""
         return tuple(sorted(e.member for e in self.alive()))
 
     def away(self) -> list[MemberEntry]:
@@ -78,7 +78,7 @@ class View:
         return any(e.logger for e in self._entries.values())
 
     def signature(self) -> int:
-        """The hash of who is a member; tombstones do not count, so they can be forgotten at any time."""
+        """The hash of the members; tombstones do not count, so they can be forgotten at any time."""
         if self._signature is None:
             self._signature = Signature((e.member, e.status, e.freshness) for e in self.alive()).value()
         return self._signature

@@ -28,7 +28,7 @@ from gossamer.core.settings import ProtocolSettings
 
 _NOTHING = RangeSet()
 _LOOKS = 4
-"""A receiver asks a source so many times before it would take it for gone."""
+"""A receiver asks a source this many times before it takes it for gone."""
 
 
 class _Unacknowledged:

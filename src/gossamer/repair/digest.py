@@ -1,4 +1,4 @@
-"""Digest gossip (004 §4, appendix B): a member says what it has, and whoever lacks some of it asks for it.
+"""Digest gossip (004 §4, appendix B): a member says what it has, and members that lack some of it ask for it.
 
 Anti-entropy in two phases. In every round a member sends a digest of its buffer to one other member, drawn at random; a
 member that finds in it what it lacks solicits that, under the number of the *gossiper's* round, and gets it while that
@@ -25,11 +25,11 @@ from gossamer.core.ranges import Range, RangeSet
 from gossamer.core.settings import ProtocolSettings
 
 _PATIENCE_ROUNDS = 2
-"""A gap is given up so many rounds after everyone who got it in time has collected it."""
+"""A gap is passed on this many rounds after every member that got it in time has collected it."""
 _ASSUMED_BYTES = 1500
 """The size of a packet, where there is none of its sender to measure."""
 _IDLE_MAX = 64
-"""Senders of whom a digest says only how far they have come; more of them take turns."""
+"""Idle senders that one digest lists; if there are more, they take turns."""
 _NOTHING = RangeSet()
 
 
@@ -121,7 +121,7 @@ class DigestGossip(RepairRung):
             self.ladder.gaps.escalate(now, self, sender, first, last, "collected", out)
 
     def _idle(self, held: PacketSets) -> Horizon:
-        """How far those have come of whom nothing is buffered: without it nobody would miss a lost last packet."""
+        """The last numbers of senders from which nothing is buffered: else nobody would notice a lost last packet."""
         idle = {}
         for sender, stream in self.ladder.streams.items():
             if sender not in held and stream.next:
@@ -188,7 +188,7 @@ class DigestGossip(RepairRung):
         out.append(Unicast(source, solicit))
 
     def _in_order(self, numbers: PacketSets) -> list[Span]:
-        """All parts, the most recent first (opt. 4): those least far behind the last number of their sender."""
+        """All parts, the most recent first (opt. 4): those closest to the last number of their sender."""
         recent_first = self.ladder.settings.recent_first
         aged = []
         for sender, of_sender in numbers.items():

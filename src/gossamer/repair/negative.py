@@ -89,7 +89,7 @@ class NegativeGossip(Repair):
             self._request(now, target, wanted, out)
 
     def _whom(self) -> int | None:
-        """Whom to ask between the rounds."""
+        """The member to ask between the rounds."""
         return self.ladder.peers.target()
 
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
