@@ -11,7 +11,7 @@ BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
 
-setup: $(INSTALLED) java namespaces ## make .venv with everything, see that Spark has a Java and the tests a firewall
+setup: $(INSTALLED) java namespaces ## make .venv with everything; get Java for Spark and network tools for the tests if missing
 
 $(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh venv
@@ -37,14 +37,14 @@ check: $(INSTALLED) ## ruff, mypy and the import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: setup browser check ## check, then every test but the long runs
+test: setup browser check ## check, then every test except the long runs
 	$(BIN)/python -m pytest -n 2 -m "not soak" --durations=10
 
-thesis: setup ## every figure of the papers as a claim, checked on Spark: a report in runs/thesis
+thesis: setup ## check the claims about the papers' figures with Spark; report in runs/thesis
 	$(BIN)/gossamer experiment run thesis --out runs/thesis
 	-$(BIN)/gossamer report runs/thesis
 
-soak: setup ## the long runs: simulations on both cores, then what has processes and time limits of its own
+soak: setup ## the long runs: simulations on two cores, then tests with their own processes and time limits
 	$(BIN)/python -m pytest -n 2 -m soak tests/analysis tests/papers
 	$(BIN)/python -m pytest -m soak --ignore=tests/analysis --ignore=tests/papers
 

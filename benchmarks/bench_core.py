@@ -1,10 +1,10 @@
 """The automata themselves: packets per second through a receiver on one core, and pbcast simulated against SimPy.
 
-`in order` feeds runs of 40 consecutive packets; `1% gaps` loses each hundredth packet, asks for it, and gets it as
-a repair some runs later. W+(N, M) is the work of `bench_sim.py` plus pbcast's anti-entropy until everything is
-everywhere, with the real `pbcast` preset on our side: FIFO order, buffers, stability, limits and all.
+`in order` feeds runs of 40 consecutive packets; `1% gaps` loses every hundredth packet, asks for it, and gets it as
+a repair some runs later. W+(N, M) is the work of `bench_sim.py` plus pbcast's anti-entropy until every member has
+everything, with the real `pbcast` preset on our side, including FIFO order, buffers, stability and limits.
 
-What the numbers do not show: decoding, sealing and sockets (the live system's cost), and any protocol but these.
+What the numbers do not show: decoding, sealing and sockets (the costs of a live member), and any other protocol.
 
     python benchmarks/bench_core.py [--quick]
 """
@@ -50,7 +50,7 @@ def in_order(protocol: str, packets: int) -> float:
 
 
 def with_gaps(protocol: str, packets: int) -> float:
-    """Packets per second, each hundredth lost at first and repaired five runs later."""
+    """Packets per second; every hundredth is lost at first and repaired five runs later."""
     stack = receiver(protocol)
     inputs: list[Received] = []
     late: list[tuple[int, Packet]] = []
@@ -96,7 +96,7 @@ def work_plus(leaves: int, packets: int) -> dict:
 
 
 def memory_per_member(leaves: int, packets: int) -> float:
-    """Bytes that the whole simulation takes at its peak, per member."""
+    """Bytes of the whole simulation at its peak, per member."""
     tracemalloc.start()
     work_plus(leaves, packets)
     _, peak = tracemalloc.get_traced_memory()
@@ -105,7 +105,7 @@ def memory_per_member(leaves: int, packets: int) -> float:
 
 
 def main() -> None:
-    """Print it all."""
+    """Measure and print everything."""
     quick = "--quick" in sys.argv
     packets = 100_000 if quick else 400_000
     print("packets per second through one receiver")

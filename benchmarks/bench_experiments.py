@@ -1,11 +1,11 @@
 """What Spark costs: the same runs by Spark and by a bare process pool, side by side.
 
 The runs are the thesis setting at 360 packets/s with different seeds and losses, about a second each. Spark's time
-includes everything that a command pays: starting the session, scheduling, Arrow, processes apart for the runs, the
-Parquet parts and stopping; the pool's includes forking. Both use the same number of processes. The first ratio is what
-an experiment of this length sees; without the session's start it is what a long campaign tends to.
+includes everything that a command pays for: starting the session, scheduling, Arrow, separate processes for the runs,
+the Parquet parts and stopping; the pool's includes forking. Both use the same number of processes. The first ratio is
+for an experiment of this length; the second, without the session's start, is what a long campaign approaches.
 
-On a machine that does other things the two halves see different weather: trust ratios of the quiet machine only.
+On a busy machine the two halves run under different conditions: trust only ratios from a quiet machine.
 """
 
 import argparse

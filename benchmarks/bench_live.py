@@ -1,19 +1,19 @@
 """Gossamer side by side with its peers: real processes, every event counted and checked in order at every subscriber.
 
 One publisher process, 2 and 8 subscriber processes. Throughput is events/s from the publisher's first call until the
-slowest subscriber has the last event. Latency is one way, from the publisher's call to the subscriber's hands, by one
-clock, at the worse of the subscribers. Rounds of all systems are interleaved and the median is printed, with ratios
-against the best peer of the same run. A system that lost or swapped an event, or did not finish, gets no number.
+slowest subscriber has the last event. Latency is one way, from the publisher's call until the subscriber has the event,
+by one clock, at the slowest subscriber. Rounds of all systems are interleaved and the median is printed, with ratios
+against the best peer of the same run. A system that lost or reordered an event, or did not finish, gets no number.
 
 `--namespace` puts publisher and subscribers into two network namespaces with a link of MTU 1500 between them, on which
 the kernel drops packets at random, in both directions and for all systems alike (needs root, `ip`, `nft`, `ethtool`).
-Packets are single where they are lost; senders cut them as they leave (GSO, TSO) and receivers may join them again
+It drops single packets: senders split them before the link (GSO, TSO) and receivers may join them again after it
 (GRO), as on hosts with real network cards.
 
 What the numbers do not show: a network with a delay of its own; senders on several machines; anything while other
-programs run (look at the load in the first line); memory (pyzmq queues without a bound here, Zenoh, NATS and Gossamer
+programs run (look at the load in the first line); memory (pyzmq's queues are unbounded here; Zenoh, NATS and Gossamer
 hold the publisher back); the durability that a logger adds; what an application does with an event beyond looking at
-it. Events of one subject and one size are the easy case. NATS has a server in between and is made for other virtues.
+it. Events of one subject and one size are the easy case. NATS has a server in between and was made for other purposes.
 
     python benchmarks/bench_live.py [--quick] [--namespace | --all] [--systems gossamer,zmq] [--out TABLES.md]
 """
@@ -56,7 +56,7 @@ class Section:
         return any(cell.rate for cell in self.cells.values())
 
     def of(self, systems: list[System]) -> list[System]:
-        """Those that this table is about: what repairs nothing is a floor for latencies only."""
+        """The systems in this table: one that repairs nothing serves only as a lower bound for latencies."""
         return [system for system in systems if self.is_latency or not system.bare]
 
     def values(self, system: System, column: str) -> tuple[float, ...] | None:
@@ -79,14 +79,14 @@ class Section:
         ]
 
     def ours_failed(self) -> bool:
-        """Whether a round of Gossamer did."""
+        """Whether a round of Gossamer failed."""
         return any(
             isinstance(r, Failed) for (key, _), rounds in self.results.items() if SYSTEMS[key].ours for r in rounds
         )
 
 
 def sections(options: argparse.Namespace) -> list[Section]:
-    """What was asked for."""
+    """The tables that the options ask for."""
     made: list[Section] = []
     base = Cell(64, 2, seconds=options.seconds, loop=options.loop)
     if options.all or not options.namespace:
@@ -126,7 +126,7 @@ async def run_section(section: Section, systems: list[System], rounds: int, plac
 
 
 async def run_all(made: list[Section], systems: list[System], rounds: int) -> None:
-    """Loopback first; the namespaces live as long as their tables take."""
+    """Measure every table, loopback first; namespaces exist only while their tables need them."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that everything is cleaned up
@@ -143,7 +143,7 @@ async def run_all(made: list[Section], systems: list[System], rounds: int) -> No
 
 
 def shown(result: Measured | Failed) -> str:
-    """One round in a few words."""
+    """One round, summarized."""
     if isinstance(result, Failed):
         return f"FAILED: {result}"
     cpu = f"cpu/event: publisher {result.publisher_cpu_us:.2f} us, subscriber {result.subscriber_cpu_us:.2f} us"
@@ -153,7 +153,7 @@ def shown(result: Measured | Failed) -> str:
 
 
 def table(section: Section, systems: list[System]) -> list[str]:
-    """As Markdown: a row for each system, and a row of ratios for each of ours."""
+    """A table in Markdown: a row for each system, and a row of ratios for each of ours."""
     lines = [f"### {section.title}", ""]
     lines += [row(["", *section.cells]), row(["---"] * (1 + len(section.cells)))]
     for system in section.of(systems):
@@ -173,7 +173,7 @@ def row(texts: Iterable[str]) -> str:
 
 
 def cell_text(values: tuple[float, ...] | None) -> str:
-    """A median, or two."""
+    """One median or two, or "failed"."""
     return "failed" if values is None else " / ".join(f"{value:,.0f}" for value in values)
 
 
@@ -188,9 +188,9 @@ def ratio(section: Section, system: System, systems: list[System], column: str) 
 
 
 def machine(options: argparse.Namespace) -> str:
-    """What the numbers were taken on."""
+    """The machine that the numbers were measured on."""
     load = os.getloadavg()[0]
-    busy = ", BUSY: take the numbers again when it is quiet" if load > 0.5 else ""
+    busy = ", BUSY: measure again when it is quiet" if load > 0.5 else ""
     return (
         f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}, {options.loop}, "
         f"median of {options.rounds}, load before {load:.1f}{busy}"
@@ -198,9 +198,9 @@ def machine(options: argparse.Namespace) -> str:
 
 
 def choose(names: str) -> list[System]:
-    """The systems that are asked for and there; what is missing is said."""
+    """The systems that are asked for and installed; says which are skipped, and why."""
     if unknown := [name for name in names.split(",") if name not in SYSTEMS]:
-        raise SystemExit(f"bench_live: no system {unknown[0]!r}; there are {', '.join(SYSTEMS)}")
+        raise SystemExit(f"bench_live: no system {unknown[0]!r}; choose from {', '.join(SYSTEMS)}")
     chosen = []
     for system in (SYSTEMS[name] for name in names.split(",")):
         if reason := system.unavailable():
@@ -211,7 +211,7 @@ def choose(names: str) -> list[System]:
 
 
 def note(text: str) -> None:
-    """Progress, beside the tables."""
+    """Report progress on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -227,7 +227,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default 3, quick 1")
     parser.add_argument("--seconds", type=float, help="length of a round, default 2, quick 0.5")
     parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="uvloop" if find_spec("uvloop") else "asyncio")
-    parser.add_argument("--out", type=Path, help="write the tables there, too")
+    parser.add_argument("--out", type=Path, help="also write the tables to this file")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.seconds = options.seconds or (0.5 if options.quick else 2.0)

@@ -1,15 +1,15 @@
 """Durable events per second: 1 KB each, counted when the server has said that they are on disk.
 
-Side by side in one run, in turn, the median of several rounds: NATS JetStream (`sync_interval: always`), Redis Streams
-(`appendfsync always`), a publisher and a logger of Gossamer, each started here as real processes on loopback with a
-store of their own, and the log store by itself. The peers are used as a careful user would: JetStream with a window of
-asynchronous publishes, Redis with pipelines of 100. A contestant whose server or client is not installed is skipped,
-and the table says so.
+Side by side in one run, in alternating rounds, of which the median counts: NATS JetStream (`sync_interval: always`),
+Redis Streams (`appendfsync always`), a publisher and a logger of Gossamer, each started here as real processes on
+loopback with a store of their own, and the log store by itself. The peers are used as a careful user would use them:
+JetStream with a window of asynchronous publishes, Redis with pipelines of 100. A contestant whose server or client is
+not installed is skipped, and the table says so.
 
 What the numbers do not show: several publishers, subscribers that read at the same time, a network, another disk. A
 nats-server older than 2.10 (Debian 12 has 2.9) cannot sync every write: it acknowledges what is not on disk yet, and
-its row says NOT DURABLE. The store by itself has no network and no publisher in front of it: it is what a logger could
-do at best, not what one does.
+its row says NOT DURABLE. The store by itself has no network and no publisher in front of it: it shows what a logger
+could do at best, not what it does.
 
     python benchmarks/bench_log.py [--quick]
 
@@ -45,17 +45,17 @@ ROUNDS = 2 if QUICK else 3
 PAYLOAD = Random(1).randbytes(1_024)
 SUBJECT = "quotes.nyse.ibm"
 PIPELINE = 100
-"""Events that Redis gets at a time."""
+"""Events sent to Redis at a time."""
 WINDOW = 1_000
-"""Publishes of JetStream that may be unanswered."""
+"""JetStream publishes that may be unanswered."""
 PACKET_BYTES = 60_000
-"""Of a packet on loopback: what a publisher fills under load."""
+"""Size of a packet on loopback, which a publisher fills under load."""
 GROUP_COMMIT = 20
-"""Packets that the store gets at a time."""
+"""Packets appended to the store at a time."""
 
 
 class Contestant(NamedTuple):
-    """One row of the table. `run` gets a folder of its own and says how many events became durable in how long."""
+    """One row of the table. `run` gets a folder of its own; returns how many events became durable, and the seconds."""
 
     name: str
     run: Callable[[Path], tuple[int, float]]
@@ -68,7 +68,7 @@ class Contestant(NamedTuple):
 
 
 def jetstream() -> Contestant:
-    """NATS, if it is there; with its name goes whether it can sync."""
+    """NATS, if it is installed; its name says whether it can sync."""
     missing = _missing("nats-server", "nats", "apt install nats-server; pip install nats-py")
     if missing:
         return Contestant("NATS JetStream", run_jetstream, missing)
@@ -118,7 +118,7 @@ def _nats_can_sync() -> bool:
 
 
 def redis_streams() -> Contestant:
-    """Redis, if it is there."""
+    """Redis, if it is installed."""
     missing = _missing("redis-server", "redis", "apt install redis-server; pip install redis")
     return Contestant("Redis Streams (appendfsync always)", run_redis, missing)
 
@@ -156,7 +156,7 @@ def run_redis(folder: Path) -> tuple[int, float]:
 
 
 def run_store(folder: Path) -> tuple[int, float]:
-    """The store by itself: events packed, encoded and appended, a group of packets to a sync."""
+    """The store by itself: events are packed, encoded and appended, with one sync per group of packets."""
     packer, header, seqno, count = Packer(PACKET_BYTES), Header(1, 1), 0, 0
     with open_store(folder / "store") as store:
         started = perf_counter()
@@ -174,13 +174,13 @@ def run_store(folder: Path) -> tuple[int, float]:
 
 
 def run_group(folder: Path) -> tuple[int, float]:
-    """A publisher and a logger, two processes, through the public interface: all events acknowledged as durable."""
+    """A publisher and a logger in two processes, through the public API, until all events are acknowledged."""
     settings = gossamer.Settings(address=f"239.192.77.7:{_free_port()}")
     command = [sys.executable, "-m", "gossamer", "logger", "bench", "--store", str(folder / "store")]
     logger = subprocess.Popen([*command, "--address", settings.address], stderr=subprocess.PIPE)
     try:
         assert logger.stderr is not None
-        logger.stderr.readline()  # it says when it is there
+        logger.stderr.readline()  # it prints a line when it has joined
         return asyncio.run(_publish_to_group(settings))
     finally:
         logger.terminate()
@@ -206,10 +206,10 @@ CONTESTANTS: list[Callable[[], Contestant]] = [
     lambda: Contestant("Gossamer: publisher and logger", run_group, ours=True),
     lambda: Contestant("the log store by itself", run_store, ours=True),
 ]
-"""A further one is one more line: a name and a function from a folder to (events, seconds)."""
+"""To add one, add a line: a name and a function from a folder to (events, seconds)."""
 
 
-# What all share
+# Shared by all contestants
 
 
 def _missing(program: str, module: str, install: str) -> str:
@@ -229,7 +229,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _server(command: list[str], port: int) -> Iterator[None]:
-    """A server for as long as it is needed."""
+    """Run a server for as long as it is needed."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(process, port)
@@ -252,7 +252,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def main() -> None:
-    """Print it all."""
+    """Measure and print everything."""
     contestants = [make() for make in CONTESTANTS]
     rates: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     for _ in range(ROUNDS):

@@ -5,8 +5,8 @@ takes 5 ms and loses 0.1% of what crosses it; every leaf learns exactly what it 
 way, a process per packet and link (`simpy_reference.py`); ours runs a whole protocol stack per leaf.
 
 What the numbers do not show: SimPy's version models neither bandwidth nor queues, so ours is measured without them
-first (`bandwidth = 0`); the second line adds them on our side only. Both machines' noise is in every number: run it
-twice, and believe the ratios, not the seconds.
+first (`bandwidth = 0`); the second line adds them on our side only. Every number includes the machine's noise: run it
+twice, and trust the ratios, not the seconds.
 
     python benchmarks/bench_sim.py [--quick]
 """
@@ -39,7 +39,7 @@ def work(leaves: int, packets: int, bandwidth: float = 0.0) -> Scenario:
 
 
 def ours(leaves: int, packets: int, bandwidth: float = 0.0, runs: int = 3) -> tuple[float, dict[str, Any]]:
-    """The best of a few runs, and what came of it."""
+    """The best time of a few runs, and the result of the last."""
     best, result = float("inf"), {}
     for _ in range(runs):
         started = perf_counter()
@@ -77,10 +77,10 @@ def main() -> None:
         )
     plain, _ = ours(1024, packets)
     with_queues, _ = ours(1024, packets, bandwidth=100e6)
-    print(f"with bandwidth and queues on our side: {with_queues:.3f} s, {with_queues / plain:.2f}x of {plain:.3f} s")
+    print(f"with bandwidth and queues on our side: {with_queues:.3f} s, {with_queues / plain:.2f} times {plain:.3f} s")
     with_trace = traced(1024, packets)
     plain, _ = ours(1024, packets)
-    print(f"with every row traced to Parquet: {with_trace:.3f} s, {with_trace / plain:.2f}x of {plain:.3f} s")
+    print(f"with every row traced to Parquet: {with_trace:.3f} s, {with_trace / plain:.2f} times {plain:.3f} s")
     print("the curve: microseconds per packet and leaf (flat is linear)")
     for leaves in (64, 256, 1024, 4096):
         seconds, _ = ours(leaves, packets, runs=2)

@@ -1,10 +1,10 @@
 """How fast Spark reads events from the log, beside the same events from Parquet, in one run.
 
 A million events of 200 bytes from four senders, packed as a member packs them for a network (1,400-byte packets) and,
-in a second log, for loopback (as large as a datagram gets). Each source is read by turns, several rounds, by a query
-that touches every column of every row; the best round counts, and the ratio of the bests. Parquet is what Spark itself
-writes from the log (snappy), which is Spark's own fastest format, read by Java; ours is read by Python. Payloads are
-random bytes, so neither side gains by compression. Both files are in the page cache: this shows no disk.
+in a second log, for loopback (as large as a datagram gets). A query that touches every column of every row reads the
+two sources alternately for several rounds; the best rounds and their ratio count. Parquet is what Spark itself writes
+from the log (snappy), which is Spark's own fastest format, read by Java; ours is read by Python. Payloads are random
+bytes, so neither side gains by compression. Both files are in the page cache, so the disk plays no part.
 
 Run it with `python benchmarks/bench_spark.py [EVENTS] [ROUNDS]`.
 """
@@ -35,7 +35,7 @@ DATAGRAMS = {"1,400-byte packets": 1400, "loopback packets": 65_507}
 
 
 def fill(path: Path, events: int, datagram_bytes: int) -> int:
-    """A log with so many events; how many packets they took."""
+    """Write a log with this many events; returns how many packets they took."""
     pool = random.Random(1).randbytes(PAYLOAD_BYTES + 65_536)
     packets = 0
     with open_store(path) as store:
@@ -55,7 +55,7 @@ def fill(path: Path, events: int, datagram_bytes: int) -> int:
 
 
 def consume(frame: DataFrame) -> int:
-    """Touch every column of every row; how many rows there were."""
+    """Touch every column of every row; returns the number of rows."""
     sums = [
         f.count("*"),
         f.sum(f.length("value")),
@@ -95,7 +95,7 @@ def bench(spark: SparkSession, folder: Path, name: str, events: int, rounds: int
         print(f"  {source:8} rows/s {shown}   best {max(measured):11,.0f}")
     ratios = sorted(a / b for a, b in zip(rates["log"], rates["Parquet"], strict=True))
     best = max(rates["log"]) / max(rates["Parquet"])
-    print(f"  ratio {best:.2f} of the bests, {ratios[len(ratios) // 2]:.2f} median of the rounds (aim: 0.40)")
+    print(f"  ratio {best:.2f} of the best rounds, {ratios[len(ratios) // 2]:.2f} median of all rounds (target: 0.40)")
 
 
 def main() -> None:
@@ -107,7 +107,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 bench(spark, Path(folder), name, events, rounds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\npeak memory of this process {peak:,.0f} MiB; Spark's own not counted")
+    print(f"\npeak memory of this process {peak:,.0f} MiB, without Spark's own")
 
 
 if __name__ == "__main__":

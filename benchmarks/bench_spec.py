@@ -1,8 +1,8 @@
 """How fast a trace is written and checked: rows/s of every checker, and the cost of one `TraceWriter` row.
 
 The trace is made in memory by numpy: 64 members; 8 senders multicast in turn; every member receives and
-delivers every packet in one order, stores it and collects it, and there is an ack for each. Nothing is wrong
-with it, so this shows the normal case only; a trace full of violations costs up to twice as much. The rows
+delivers every packet in one order, stores it and collects it, and there is an ack for each. It has no
+violations, so this shows the normal case only; a trace full of violations costs up to twice as much. The rows
 written are more alike than those of a real run, whose file takes about 3 bytes a row.
 
 Run it with `python benchmarks/bench_spec.py [ROWS]`.
@@ -76,7 +76,7 @@ def bench_checkers(rows: Rows) -> None:
 
 
 def bench_writer(rows: int) -> None:
-    """The cost of a row all told: taken, packed, compressed, written. The loop's own time is taken off."""
+    """The whole cost of a row: accepted, packed, compressed, written. The loop's own time is subtracted."""
 
     def bare(_: TraceWriter) -> None:
         for i in range(rows):
@@ -111,7 +111,7 @@ def bench_writer(rows: int) -> None:
         loop = timed(bare)
         print(f"\nTraceWriter.row        {timed(by_row) - loop:6.0f} ns a row")
         print(f"TraceWriter.append     {timed(by_append) - loop:6.0f} ns a row, spilled every 8 rows")
-        print(f"TraceWriter.many       {timed(by_many):6.0f} ns a row, 64 rows alike")
+        print(f"TraceWriter.many       {timed(by_many):6.0f} ns a row, for 64 members at a time")
         started = time.perf_counter()
         count = sum(len(batch) for batch in reader.read(path))
         print(f"read                   {(time.perf_counter() - started) / count * 1e9:6.0f} ns a row")
@@ -124,7 +124,7 @@ def main() -> None:
     bench_checkers(made)
     bench_writer(min(rows, 2_000_000))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\npeak memory {peak:,.0f} MiB, the trace included")
+    print(f"\npeak memory {peak:,.0f} MiB, including the trace")
 
 
 if __name__ == "__main__":

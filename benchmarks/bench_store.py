@@ -2,10 +2,10 @@
 
 Both write the same packets in the same batches, one synced transaction per batch (SQLite in WAL mode with
 `synchronous=FULL`, one row per packet, rowid-less table by sender and number). The runs alternate, so that a busy
-machine is busy for both, and the medians are compared. Reads check every packet's CRC-32 on both sides.
+machine slows both, and the medians are compared. Reads check every packet's CRC-32 on both sides.
 
 What the numbers do not show: a disk that is slower than the machine (then both wait for the same sync), a cold page
-cache, and many senders with a packet each, for which a block of the store holds only one packet.
+cache, and many senders with one packet each, where a block of the store holds only one packet.
 
     python benchmarks/bench_store.py [--quick]
 """
@@ -32,7 +32,7 @@ Times = dict[str, float]
 
 
 def entries() -> list[Entry]:
-    """What is stored: no two packets alike."""
+    """The packets to store; all are different."""
     random = Random(1)
     return [Entry(SENDER, seqno, seqno, random.randbytes(1_400)) for seqno in range(PACKETS)]
 
@@ -111,12 +111,12 @@ def run_sqlite(folder: Path, packets: list[Entry], size: int) -> Times:
 
 
 def median(runs: list[Times], what: str) -> float:
-    """Of one kind of work, over all runs."""
+    """The median of one measurement over all runs."""
     return statistics.median(run[what] for run in runs)
 
 
 def compare(size: int, packets: list[Entry]) -> None:
-    """Both with batches of one size, in turn."""
+    """Measure both with batches of one size, alternately, and print the medians."""
     ours: list[Times] = []
     theirs: list[Times] = []
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
@@ -134,7 +134,7 @@ def compare(size: int, packets: list[Entry]) -> None:
 
 
 def main() -> None:
-    """Print it all."""
+    """Measure and print everything."""
     packets = entries()
     print(f"{PACKETS:,} packets of 1,400 bytes, synced")
     for size in (100, 1_000):

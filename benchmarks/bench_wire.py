@@ -1,13 +1,13 @@
 """Events to bytes and back, and sealing: how much of one core they take.
 
 Each number is the best of several short runs in one process: events/s packed (`add_many` for runs, `add` for single
-events) and unpacked, for small and large events in packets of an Ethernet's and of a loopback's size; bytes/s sealed
-and opened, and what a datagram costs that is refused. `now` in front of the table is the cost of an empty call: on a
-busy or slower machine all numbers scale with it.
+events) and unpacked, for small and large events in packets of Ethernet and of loopback size; bytes/s sealed and
+opened, and the cost of a datagram that is refused. `now` above the table is the cost of an empty call: on a busy or
+slower machine all numbers scale with it.
 
-What the numbers do not show: sockets, the protocol, the subscriber's own work; the garbage collector when it has more
-alive than one packet's events (the last column runs without it); page faults of large datagrams that are kept (here
-they are dropped at once); and any payload that is not in the cache.
+What the numbers do not show: sockets, the protocol, the subscriber's own work; the garbage collector with more live
+objects than one packet's events (the last column runs without it); page faults of large datagrams that are kept (here
+they are dropped at once); and payloads that are not in the cache.
 
     python benchmarks/bench_wire.py [--quick]
 """
@@ -30,7 +30,7 @@ WITH_TEXT = {"price": 101.5, "size": 100, "venue": "NYSE"}
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """One call of `work`, at its best."""
+    """Seconds of one call of `work`, the best of several runs."""
     started = perf_counter()
     work()
     calls = max(1, int(SECONDS / (perf_counter() - started)))
@@ -44,7 +44,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 def without_gc(work: Callable[[], object]) -> float:
-    """The same while the garbage collector sleeps."""
+    """The same with the garbage collector off."""
     gc.disable()
     try:
         return seconds_of(work)
@@ -64,7 +64,7 @@ def row(name: str, packet_bytes: int, count: int, pack: Callable[[], object], bo
 
 
 def bench_many(name: str, payloads: list[bytes], packet_bytes: int) -> None:
-    """A run of events of one subject."""
+    """Measure a run of events of one subject."""
     packer = Packer(packet_bytes)
     count = packer.add_many(SUBJECT, payloads)
 
@@ -76,7 +76,7 @@ def bench_many(name: str, payloads: list[bytes], packet_bytes: int) -> None:
 
 
 def bench_single(name: str, events: list[tuple], packet_bytes: int) -> None:
-    """Events one by one."""
+    """Measure events one by one."""
     packer = Packer(packet_bytes)
     count = next(n for n, event in enumerate(events) if not packer.add(*event))
     body = packer.body(1)
@@ -91,7 +91,7 @@ def bench_single(name: str, events: list[tuple], packet_bytes: int) -> None:
 
 
 def bench_events(packet_bytes: int) -> None:
-    """All kinds of events in packets of one size."""
+    """Measure all kinds of events in packets of one size."""
     random = Random(1)
     small, large = [b"x" * 64] * 2000, [b"x" * 1024] * 100
     varied = [bytes(random.randrange(20, 108)) for _ in range(4000)]
@@ -104,12 +104,12 @@ def bench_events(packet_bytes: int) -> None:
     bench_single("20-107 B", [(SUBJECT, p) for p in varied], packet_bytes)
     bench_single("64 B, 50 subjects", list(zip(names, small, strict=True)), packet_bytes)
     bench_single("64 B, 2 numbers", [(SUBJECT, p, ATTRIBUTES) for p in small], packet_bytes)
-    bench_single("64 B, 2 numbers, 1 text", [(SUBJECT, p, WITH_TEXT) for p in small], packet_bytes)
+    bench_single("64 B, 2 numbers, 1 string", [(SUBJECT, p, WITH_TEXT) for p in small], packet_bytes)
     bench_single("1 KB, 2 numbers", [(SUBJECT, p, ATTRIBUTES) for p in large], packet_bytes)
 
 
 def bench_sealing(packet_bytes: int) -> None:
-    """Sealing and opening datagrams of one size, and refusing forged and replayed ones."""
+    """Measure sealing and opening datagrams of one size, and refusing forged and replayed ones."""
     random = Random(1)
     keys = KeyRing([random.randbytes(32)])
     sealer, opener = Sealer(keys, random.randbytes(16)), Opener(keys)
@@ -135,7 +135,7 @@ def bench_sealing(packet_bytes: int) -> None:
 
 
 def main() -> None:
-    """Print it all."""
+    """Measure and print everything."""
     print(f"now: an empty call takes {1e9 * (seconds_of(lambda: [f() for f in [int] * 1000]) / 1000):.0f} ns")
     print(
         f"{'events':34} {'packet':>7} {'events':>6} {'packed':>12} {'each':>10} {'unpacked':>12} {'each':>10}   no gc"

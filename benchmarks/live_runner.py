@@ -1,7 +1,7 @@
-"""One measurement of one system: start its processes, open the way, time rounds, and end every process by its id.
+"""One measurement of one system: start its processes, warm up, time rounds, and end every process by its id.
 
-A measurement that does not finish in time, or whose events are not complete and in order at every subscriber, is a
-`Failed` with its reason, never a number.
+A measurement that does not finish in time, or whose events are not complete and in order at every subscriber, gives
+`Failed` with the reason, never a number.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ PILOT_EVENTS = 2_000
 GROWTH_MAX = 20.0
 ROUND_BYTES_MAX = 1 << 30
 ROUND_EVENTS_MAX = 4_000_000
-"""All payloads of a round are made before it starts."""
+"""A limit, because all payloads of a round are made before it starts."""
 
 DIE_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
 
@@ -40,7 +40,7 @@ write_deadline: "60s"
 
 
 class Failed(Exception):
-    """No number for this one, and why."""
+    """Why a measurement has no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Cell:
     size: int
     subscribers: int
     rate: float = 0.0
-    """Events/s for latency; 0 for as fast as it goes."""
+    """Events/s for latency; 0 is as fast as possible."""
     seconds: float = 2.0
     loop: str = "asyncio"
     place: Place = field(default_factory=Place)
@@ -73,21 +73,21 @@ class Measured:
     events: int
     seconds: float
     publisher_cpu_us: float
-    """Per event; of the publisher's process only, and without a server's. Less shaken by other programs than a rate."""
+    """Per event, in the publisher's process only, without a server's. Other programs disturb this less than a rate."""
     subscriber_cpu_us: float
-    """The same, of the subscriber that worked most."""
+    """The same for the subscriber that used most."""
     p50_us: float = 0.0
     p99_us: float = 0.0
     max_us: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Events/s from the first call of the publisher until the slowest subscriber had the last."""
+        """Events/s from the publisher's first call until the slowest subscriber had the last event."""
         return self.events / self.seconds
 
 
 class Worker:
-    """A child process that takes orders and reports, line by line."""
+    """A child process that takes orders and sends reports, line by line."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
         self.name = name
@@ -109,7 +109,7 @@ class Worker:
         return report
 
     async def end(self) -> None:
-        """Close its input; kill it if it does not go."""
+        """Close its input; kill it if it does not exit."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -122,7 +122,7 @@ class Worker:
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "without a word"
+        return lines[-1] if lines else "no message"
 
 
 class Crew:
@@ -142,7 +142,7 @@ class Crew:
         await hearing
 
     async def round(self, count: int, rate: float) -> Measured:
-        """Publish so many events and wait until every subscriber has all of them."""
+        """Publish this many events and wait until every subscriber has all of them."""
         order = {"kind": "paced" if rate else "burst", "first": self._next, "count": count, "rate": rate}
         self._next += count
         for worker in (*self.subscribers, self.publisher):
@@ -163,7 +163,7 @@ class Crew:
 
 @asynccontextmanager
 async def crew(system: System, cell: Cell) -> AsyncIterator[Crew]:
-    """All processes of a measurement; none is left at the end, whatever happened."""
+    """All processes of a measurement; none is left at the end, whatever happens."""
     place = cell.place
     plan = Plan(
         system=system.key,
@@ -206,7 +206,7 @@ async def worker(name: str, role: str, prefix: Sequence[str], plan: Plan) -> Asy
 
 @asynccontextmanager
 async def nats_server(plan: Plan, prefix: Sequence[str]) -> AsyncIterator[None]:
-    """A server that listens when this returns."""
+    """Run a NATS server, which gets half a second to start listening."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
         config.write(NATS_CONFIG.format(host=plan.host, port=plan.port))
         config.flush()
@@ -227,7 +227,7 @@ async def nats_server(plan: Plan, prefix: Sequence[str]) -> AsyncIterator[None]:
 
 
 async def measure(system: System, cell: Cell) -> Measured:
-    """One number for one system: rounds that grow until one is long enough to be believed."""
+    """Measure one system, with rounds that grow until one is long enough to trust."""
     try:
         async with crew(system, cell) as members:
             if cell.rate:
@@ -246,7 +246,7 @@ async def measure(system: System, cell: Cell) -> Measured:
 
 
 async def timed(members: Crew, count: int, rate: float) -> Measured:
-    """A round, or Failed when it takes too long."""
+    """One round; raises Failed if it takes too long."""
     limit = ROUND_TIMEOUT_S + (count / rate if rate else 0.0)
     try:
         return await asyncio.wait_for(members.round(count, rate), limit)
@@ -255,7 +255,7 @@ async def timed(members: Crew, count: int, rate: float) -> Measured:
 
 
 def free_port() -> int:
-    """A port that nobody uses just now."""
+    """A port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -263,5 +263,5 @@ def free_port() -> int:
 
 
 def be_quiet() -> None:
-    """Children inherit it: no chatter of a library's log on standard error."""
+    """Keep a library's log off standard error; child processes inherit this."""
     os.environ.setdefault("RUST_LOG", "error")

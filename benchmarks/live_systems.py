@@ -1,8 +1,8 @@
 """The systems side by side: how each opens its ends, sends and receives.
 
-Each is used as somebody would who wants nothing lost and knows its manual. A publisher has `send_many`, `send` and
-`sent` (all handed to the system); a subscriber has `receive(at_most)`, which returns at least one payload. Modules are
-imported where they are used, so that a worker carries only its own system.
+Each is used as by somebody who must not lose anything and knows its manual. A publisher has `send_many`, `send` and
+`sent` (everything handed over); a subscriber has `receive(at_most)`, which returns at least one payload. Modules are
+imported where they are used, so that a worker loads only its own system.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ class PublisherEnd(Protocol):
     """Where events go in."""
 
     async def send_many(self, payloads: Sequence[bytes]) -> None:
-        """Hand over a burst; waits for room where the system has a bound."""
+        """Hand over a burst; waits for room if the system has a limit."""
 
     async def send(self, payload: bytes) -> None:
-        """Hand over one, to leave at once."""
+        """Hand over one event, to be sent at once."""
 
     async def sent(self) -> None:
-        """Everything has left this process's own hands."""
+        """Wait until this process has sent everything."""
 
 
 class SubscriberEnd(Protocol):
     """Where events come out."""
 
     async def receive(self, at_most: int) -> list[bytes]:
-        """At least one payload, in the order of arrival."""
+        """Return at least one payload, in order of arrival."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class System:
     server: str = ""
     """A program that must run."""
     asynchronous: bool = False
-    """Whether it lives in an event loop, so that uvloop can serve it."""
+    """Whether it runs in an event loop, so that it can use uvloop."""
     sealed: bool = False
     ours: bool = False
     bare: bool = False
-    """No system at all, but what the machine takes for the way: a floor for latencies, and nobody's peer."""
+    """Not a system, only what the machine needs to transport events: a lower bound for latencies, and not a peer."""
 
     def unavailable(self) -> str:
         """Why it cannot be measured here; empty if it can."""
@@ -119,7 +119,7 @@ async def _zmq_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
         yield _ZmqSubscriber(sock)
 
 
-# Zenoh: peers over tcp, reliable, a publisher that waits when the way is congested.
+# Zenoh: peers over tcp, reliable, a publisher that waits when the link is congested.
 
 
 class _ZenohPublisher:
@@ -180,7 +180,7 @@ async def _zenoh_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
         yield _ZenohSubscriber(session.declare_subscriber(SUBJECT, zenoh.handlers.FifoChannel(10_000)))
 
 
-# NATS: a server between them, and nats-py. Its limits for slow consumers are raised, so that it drops nobody.
+# NATS: a server in between, and nats-py. Its limits for slow consumers are raised, so that it drops none of them.
 
 
 class _NatsPublisher:
@@ -200,7 +200,7 @@ class _NatsPublisher:
 
 
 class _Queue:
-    """From a callback to whoever waits; takes all that is there at once."""
+    """Passes events from a callback to a waiting receiver, all at once."""
 
     def __init__(self) -> None:
         self._payloads: list[bytes] = []
@@ -311,7 +311,7 @@ class _GossamerSubscriber:
             batch = await anext(self._batches)
             try:
                 return [event.payload for event in batch]
-            except AttributeError:  # a loss is among them: the tally will miss its numbers
+            except AttributeError:  # one of them is a loss: the tally counts it as missing
                 if payloads := [event.payload for event in batch if hasattr(event, "payload")]:
                     return payloads
 

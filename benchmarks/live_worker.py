@@ -1,9 +1,9 @@
 """One process of the live benchmark: a publisher or a subscriber of one system, told what to do line by line.
 
 The parent writes orders as lines of JSON to standard input and reads reports as lines of JSON from standard output, so
-a worker runs in any network namespace. The same loop, the same payloads and the same check serve every system: only
+a worker can run in any network namespace. The same loop, the same payloads and the same check serve every system: only
 `send_many`, `send` and `receive` differ (`live_systems.py`). A worker whose parent is gone reads the end of its input
-and ends, and the kernel ends one that waits elsewhere; one that hangs is ended by its own alarm.
+and exits, or the kernel kills it if it waits elsewhere; one that hangs is killed by its own alarm.
 
     python benchmarks/live_worker.py publisher|subscriber PLAN_AS_JSON
 """
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 CHUNK = 1_000
-"""Events that are handed over at once where a system takes many."""
+"""Events that are handed over at once where a system accepts many."""
 WARM = b"\xff" * 8
-"""In place of the number: an event that only shows that the way is open."""
+"""In place of the number: marks a warm-up event, which only shows that events get through."""
 CLOCK_MONOTONIC = 1
 PR_SET_PDEATHSIG = 1
 
@@ -41,15 +41,15 @@ class Plan:
     """The worker's own address."""
     size: int
     paced: bool
-    """Latency: events come one by one and are taken one by one."""
+    """Latency: events are sent one by one and received one by one."""
     loop: str
     """The event loop of the asyncio systems: asyncio or uvloop."""
     key: str
     """The group's key, for systems that seal."""
     limit_s: int
-    """The worker ends itself after so long."""
+    """The worker ends itself after this time."""
     parent: int
-    """The process without which it has no business."""
+    """The process id of the parent; the worker ends with it."""
 
     def dump(self) -> str:
         """As one argument of a command line."""
@@ -57,7 +57,7 @@ class Plan:
 
 
 def make_payloads(first: int, count: int, size: int) -> list[list[bytes]]:
-    """Numbered events in chunks: the number in 8 bytes, room for a time stamp in the next 8, noise behind it."""
+    """Numbered events in chunks: the number in 8 bytes, room for a time stamp in the next 8, then noise."""
     noise = np.random.default_rng(1).integers(0, 256, size, np.uint8)
     chunks = []
     for start in range(first, first + count, CHUNK):
@@ -66,7 +66,7 @@ def make_payloads(first: int, count: int, size: int) -> list[list[bytes]]:
         block[:, :8] = numbers.view(np.uint8).reshape(-1, 8)
         data = block.tobytes()
         chunks.append([data[at : at + size] for at in range(0, len(data), size)])
-    gc.freeze()  # the benchmark's own data is no work for the collector of the system under test
+    gc.freeze()  # the garbage collector should not scan the benchmark's own data
     return chunks
 
 
@@ -80,7 +80,7 @@ class Tally:
         self.begin(0, 0)
 
     def begin(self, first: int, count: int) -> None:
-        """A new round; what came before is forgotten, but not what came early."""
+        """Start a new round; forgets the last one, but not events of the new one that came early."""
         self.first, self.end = first, first + count
         self.expected = max(first, self.expected)
         self.wrong = self.skipped = self.finished = 0
@@ -88,11 +88,11 @@ class Tally:
 
     @property
     def missing(self) -> int:
-        """How many events of this round are still to come."""
+        """How many events of this round have not come yet."""
         return self.end - self.expected
 
     def take(self, payloads: list[bytes]) -> None:
-        """Check a batch at once, as it comes."""
+        """Check a batch as soon as it comes."""
         table = np.frombuffer(b"".join(payloads), "<u8").reshape(len(payloads), self.size // 8)
         numbers = table[:, 0]
         first, count = self.expected, len(numbers)
@@ -119,12 +119,12 @@ class Tally:
                 self.wrong += 1
 
     def report(self) -> dict[str, Any]:
-        """What the parent wants to know of the round."""
+        """What the parent wants to know about the round."""
         latency = self._latency() if self._kept else {}
         return {"finished": self.finished, "wrong": self.wrong, "skipped": self.skipped, **latency}
 
     def _latency(self) -> dict[str, float]:
-        """Check what was kept, from the first number on, and say how old each event was when it came."""
+        """Check the batches that were kept, from the first number on; returns how old events were when they came."""
         self.expected = self.first
         delays: list[int] = []
         for batch, now in self._kept:
@@ -135,7 +135,7 @@ class Tally:
 
 
 class Pacer:
-    """A timer of the kernel, precise to microseconds; asyncio's own sleeps are precise to a millisecond only."""
+    """A kernel timer, precise to microseconds; asyncio's own sleeps are precise only to a millisecond."""
 
     def __init__(self, rate: float) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -154,14 +154,14 @@ class Pacer:
         self._ticked.set()
 
     async def due(self) -> int:
-        """Wait for the next tick; how many have passed since the last call."""
+        """Wait for the next tick; returns how many have passed since the last call."""
         await self._ticked.wait()
         self._ticked.clear()
         due, self._due = self._due, 0
         return due
 
     def close(self) -> None:
-        """Give the timer back."""
+        """Close the timer."""
         asyncio.get_running_loop().remove_reader(self._fd)
         os.close(self._fd)
 
@@ -173,13 +173,13 @@ def say(**report: Any) -> None:
 
 
 async def next_order() -> dict[str, Any] | None:
-    """One line from the parent; None at the end. Read in a thread, so that the system's own loop goes on."""
+    """One line from the parent; None at the end. Read in a thread, so that the system's own loop keeps running."""
     line = await asyncio.to_thread(sys.stdin.readline)
     return json.loads(line) if line else None
 
 
 async def publish(publisher: Any, plan: Plan) -> None:
-    """Carry out orders: a warm-up event, a burst of events as fast as they are taken, or paced ones."""
+    """Carry out orders: a warm-up event, a burst of events as fast as they are accepted, or paced ones."""
     say(ready=True)
     while (order := await next_order()) is not None:
         if order["kind"] == "warm":
@@ -198,7 +198,7 @@ async def publish(publisher: Any, plan: Plan) -> None:
 
 
 async def _publish_paced(publisher: Any, payloads: list[bytes], rate: float) -> None:
-    """Each event is stamped as it is handed over."""
+    """Publish at this rate; each event is stamped when it is handed over."""
     pacer = Pacer(rate)
     at = 0
     try:
@@ -212,7 +212,7 @@ async def _publish_paced(publisher: Any, payloads: list[bytes], rate: float) -> 
 
 
 async def subscribe(subscriber: Any, plan: Plan) -> None:
-    """Hear a warm-up event, then count and check round after round."""
+    """Wait for a warm-up event, then count and check round after round."""
     tally = Tally(plan.size)
     say(ready=True)
     while not tally.warm:

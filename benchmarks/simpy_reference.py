@@ -6,9 +6,9 @@ packet it got and when. `run_pbcast` does the same, and repairs what was lost wi
 anti-entropy: digests, solicitations, retransmissions.
 
 Written the usual SimPy way: one process per packet and link, which waits for a timeout and then
-starts the processes of the next links. It is meant to be good code of its kind. What it does not
-model, ours need not do either when compared with it: bandwidth and queues (so that sizes matter to
-nothing), duplication, reordering, traces.
+starts the processes of the next links. It is meant to be good code of its kind. It does not model
+bandwidth and queues (so sizes do not matter), duplication, reordering or traces, and ours need not
+either when compared with it.
 
     python benchmarks/simpy_reference.py --leaves 256 --packets 100 [--pbcast]
 """
@@ -72,7 +72,7 @@ class Tree:
 
 
 class Network:
-    """The first pass: a multicast that crosses every link of the tree in a process of its own."""
+    """The first pass: a multicast that crosses each link of the tree in a separate process."""
 
     def __init__(self, leaves: int, packets: int, seed: int, loss: float, latency: float, rate: float) -> None:
         self.env = simpy.Environment()
@@ -80,7 +80,7 @@ class Network:
         self.tree = Tree(leaves)
         self.packets, self.loss, self.latency, self.interval = packets, loss, latency, 1 / rate
         self.got: dict[int, dict[int, float]] = {leaf: {} for leaf in self.tree.leaves}
-        """For every leaf: which packet arrived, and when."""
+        """For every leaf, which packets arrived, and when."""
         self.env.process(self.send())
 
     def send(self) -> Wait:
@@ -91,7 +91,7 @@ class Network:
             yield self.env.timeout(self.interval)
 
     def cross(self, node: int, seqno: int) -> Wait:
-        """The link above a node."""
+        """Cross the link above a node."""
         yield self.env.timeout(self.latency)
         if self.rng.random() < self.loss:
             return
@@ -118,7 +118,7 @@ class Network:
 
 
 class Pbcast(Network):
-    """The same and anti-entropy. What a member has is also kept as a bitmap, which is its digest."""
+    """The same with anti-entropy. What a member has is also kept as a bitmap, which is its digest."""
 
     def __init__(self, leaves: int, packets: int, seed: int, loss: float, latency: float, rate: float) -> None:
         super().__init__(leaves, packets, seed, loss, latency, rate)
@@ -144,7 +144,7 @@ class Pbcast(Network):
         self.env.process(self.hop(self.tree.path(source, target), 1, arrived, content))
 
     def hop(self, path: list[int], at: int, arrived: Arrived, content: int) -> Wait:
-        """The link of a unicast that leads to the node `path[at]`."""
+        """Cross the link of a unicast that leads to the node `path[at]`."""
         yield self.env.timeout(self.latency)
         if self.rng.random() < self.loss:
             return
@@ -195,7 +195,7 @@ def run(
     latency: float = 0.005,
     rate: float = 100.0,
 ) -> Result:
-    """W(leaves, packets), first pass only, until nothing moves any more."""
+    """W(leaves, packets), first pass only, until nothing is in flight."""
     started = time.perf_counter()
     network = Network(leaves, packets, seed, loss, latency, rate)
     network.env.run()

@@ -76,10 +76,10 @@ def test_tuning_changes_the_preset():
         ({"address": "10.0.0.1:7700"}, "address = '10.0.0.1:7700': must be a multicast address"),
         ({"address": "239.1.1.1"}, "address = '239.1.1.1': must look like"),
         ({"address": "ff15::1:7700"}, "must look like"),
-        ({"address": "[ff15::1]:7700"}, "interface = '127.0.0.1': must be of IPv6"),
-        ({"interface": "::1"}, "interface = '::1': must be of IPv4"),
+        ({"address": "[ff15::1]:7700"}, "interface = '127.0.0.1': must be an IPv6 address"),
+        ({"interface": "::1"}, "interface = '::1': must be an IPv4 address"),
         ({"interface": " "}, "must be an address or a name"),
-        ({"interface": {"a": 1}}, "interface = {'a': 1}: must be a text"),
+        ({"interface": {"a": 1}}, "interface = {'a': 1}: must be a string"),
         ({"order": "total"}, "order = 'total': must be one of fifo, none"),
         ({"first_pass": "broker"}, "first_pass = 'broker': must be one of auto, multicast, trees"),
         ({"contacts": ["host"]}, "contacts = 'host': must be a host and a port"),
@@ -95,7 +95,7 @@ def test_tuning_changes_the_preset():
         ({"name": ""}, "name = '': must be 1 to 100 printable"),
         ({"name": "a\nb"}, "printable"),
         ({"keys": (KEY,)}, "keys: are for a rotation"),
-        ({"key": KEY, "keys": (KEY,) * 16}, "keys: 16 of them: must be at most 15"),
+        ({"key": KEY, "keys": (KEY,) * 16}, "keys: 16 given, must be at most 15"),
         ({"key": "@/no/such/file"}, "key = '@/no/such/file': No such file or directory; `gossamer key new"),
     ],
 )
@@ -221,12 +221,12 @@ def test_the_nearest_file_is_read_or_the_one_that_is_named(monkeypatch, write, t
     [
         ("prot = 1", "unknown key prot; did you mean port?"),
         ("[gossamer]\nprot = 1", "did you mean port?"),
-        ("port = 1\n[gossamer]\norder = 'none'", "port stands outside of [gossamer]"),
+        ("port = 1\n[gossamer]\norder = 'none'", "port is outside of [gossamer]"),
         ("gossamer = 1", "must be a table"),
         ("port = 'x'", "gossamer.toml: port = 'x': must be a whole number"),
-        ("port =", "is not TOML"),
+        ("port =", "not valid TOML"),
         ("tuning = 1", "gossamer.toml: tuning = 1: must be a table"),
-        ("key = 1", "gossamer.toml: key: must be text, not int"),
+        ("key = 1", "gossamer.toml: key: must be a string, not int"),
     ],
 )
 def test_an_error_names_the_file(write, text, says):

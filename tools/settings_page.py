@@ -1,4 +1,4 @@
-"""The tables of `docs/settings.md`, from the settings: `python tools/settings_page.py docs/settings.md`."""
+"""Generate the tables in `docs/settings.md` from the settings: `python tools/settings_page.py docs/settings.md`."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ def tables() -> str:
             "",
             "## Tuning: settings of the protocol",
             "",
-            "The defaults are those of `unreliable`; a preset sets its own.",
+            "The defaults are those of the preset `unreliable`; other presets set their own.",
             "",
             *_table(tuning),
         ]
@@ -33,7 +33,7 @@ def tables() -> str:
 
 def _table(listed: "Iterable[Field[Any]]") -> list[str]:
     rows = [_row(one) for one in listed]
-    return ["| setting | default | unit | allowed | what it says |", "|---|---|---|---|---|", *rows]
+    return ["| setting | default | unit | allowed | what it does |", "|---|---|---|---|---|", *rows]
 
 
 def _row(one: "Field[Any]") -> str:
@@ -63,7 +63,7 @@ def _range(metadata: Mapping[str, Any]) -> str:
 
 
 def write(path: Path) -> None:
-    """Put the tables between the marks of the page."""
+    """Replace what is between the marks of the page with the tables."""
     begin, end = PAGE_MARKS
     before, _, rest = path.read_text("utf-8").partition(begin)
     path.write_text(f"{before}{begin}\n{tables()}\n{end}{rest.partition(end)[2]}", "utf-8")

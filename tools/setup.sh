@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What `make setup` needs from the machine:  tools/setup.sh venv | java | namespaces | browser
-# Nothing that is present is installed again; what may not be installed is named in one line.
+# Installs only what is missing; says in one line what it could not install.
 set -eu
 
 say() { echo "setup: $*" >&2; }
@@ -18,7 +18,7 @@ apt_install() { # as root, or where sudo asks for no password
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
-find_python() { # PYTHON=... of the caller first, then the machine's own, then a newer one beside it
+find_python() { # the caller's PYTHON=... first, then the machine's default, then a newer one beside it
     for python in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
         if new_enough "$python"; then
             echo "$python"
@@ -33,23 +33,23 @@ make_venv() {
     if new_enough .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1; then return; fi
     local python package
     python=$(find_python)
-    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then # Debian keeps these in a package of their own
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then # Debian has these in a separate package
         package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
         apt_install "$package" || { say "$python cannot make virtual environments; install $package (apt-get install $package)"; return 1; }
     fi
     "$python" -m venv --clear .venv
 }
 
-java_is_enough() { # "17.0.15" is 17, the old "1.8.0" is 1; JAVA_HOME first, as Spark does
+java_is_enough() { # "17.0.15" is 17, the old "1.8.0" is 1; JAVA_HOME first, as in Spark
     local version
     version=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
     [ "${version:-0}" -ge 17 ]
 }
 
-ensure_java() { # Debian 12 has 17; where it is gone, the default one is later
+ensure_java() { # Debian 12 has 17; releases without it have a later default
     if java_is_enough; then return; fi
     apt_install openjdk-17-jre-headless || apt_install default-jre-headless || true
-    java_is_enough || say "no Java 17 or later, so everything of Spark will be skipped; install openjdk-17-jre-headless (apt-get install openjdk-17-jre-headless)"
+    java_is_enough || say "no Java 17 or later, so everything that needs Spark will be skipped; install openjdk-17-jre-headless (apt-get install openjdk-17-jre-headless)"
 }
 
 ensure_namespaces() { # only root can make them, so only root needs the tools

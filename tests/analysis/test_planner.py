@@ -261,7 +261,7 @@ def test_more_loss_is_never_cheaper(loss, members):
         ({"loss": 1.0}, "loss is 1.0; allowed: [0, 1)"),
         ({"loss": -0.1}, "loss is -0.1"),
         ({"loss": math.nan}, "loss is nan"),
-        ({"loss": 0.99}, "loss is 0.99; allowed: less, for 1000 rounds with fanout 8 do not meet failure=1e-08"),
+        ({"loss": 0.99}, "loss is 0.99; allowed: less, because 1000 rounds with fanout 8 do not meet failure=1e-08"),
         ({"failure": 0.0}, "failure is 0.0; allowed: [1e-30, 1.0]"),
         ({"failure": 2.0}, "failure is 2.0"),
         ({"rate": 0.0}, "rate is 0.0; allowed: more than 0"),

@@ -82,7 +82,7 @@ def test_wrong_settings_fail_and_the_rest_is_tried(doctor, monkeypatch):
     status, found = doctor("--interface", "lo")
     assert status == 1
     assert "GOSSAMER_PORT = 'many'" in found["settings"]["says"]
-    assert found["environment"]["says"] == "GOSSAMER_PROT is no setting"
+    assert found["environment"]["says"] == "GOSSAMER_PROT is not a setting"
     assert found["multicast on lo"]["verdict"] == "ok"
 
 

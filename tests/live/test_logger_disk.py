@@ -95,7 +95,7 @@ def test_a_truncated_store_is_refused(monkeypatch, capsys, tmp_path, size):
 
 def test_a_store_that_cannot_be_made_is_refused(monkeypatch, capsys, tmp_path):
     (tmp_path / "file").write_text("not a directory")
-    assert "no directory for a store" in start_logger(monkeypatch, capsys, tmp_path / "file")
+    assert "cannot make a store here" in start_logger(monkeypatch, capsys, tmp_path / "file")
 
 
 def test_a_wrong_retention_leaves_no_store_behind(monkeypatch, capsys, tmp_path):

@@ -132,7 +132,7 @@ def test_a_name_that_is_in_use_is_refused(tmp_path: Path):
             gossamer.join(GROUP, place) as group,
         ):
             with pytest.raises(
-                gossamer.NameInUse, match="the name 'billing' is in use by a living member; stop that one"
+                gossamer.NameInUse, match="the name 'billing' is in use by another running member; stop that one"
             ):
                 async with gossamer.join(GROUP, place):
                     pass
@@ -162,7 +162,7 @@ def test_a_member_that_was_replaced_while_it_did_not_answer_says_so(tmp_path: Pa
 
 
 def test_a_name_is_needed_that_stays_the_same():
-    with pytest.raises(SettingError, match="recovery = 'at-least-once' goes on under the member's name; give it one"):
+    with pytest.raises(SettingError, match="recovery = 'at-least-once' resumes under the member's name; give it one"):
         gossamer.Settings(tuning=AGAIN)
 
 
@@ -269,7 +269,7 @@ def test_what_cannot_become_stable_is_refused():
             packet = one.publish("n", b"x")
             with pytest.raises(ValueError, match="only its sender learns"):
                 await other.stable(packet)
-            with pytest.raises(ValueError, match="was not published yet"):
+            with pytest.raises(ValueError, match="has not been published yet"):
                 await one.stable(packet._replace(seqno=packet.seqno + 7))
         async with joined(2, settings(protocol="unreliable")) as (one, _):
             with pytest.raises(SettingError, match="does not tell when a packet is stable"):

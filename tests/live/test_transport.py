@@ -121,8 +121,8 @@ def test_without_listening_nothing_of_the_group_is_heard(open_transport):
 @pytest.mark.parametrize(
     ("address", "interface", "says"),
     [
-        ("239.192.77.8:7700", "no-such", r"has none such; give one of .*lo \(127\.0\.0\.1\)"),
-        ("239.192.77.8:7700", "203.0.113.77", "has none such; give one of"),
+        ("239.192.77.8:7700", "no-such", r"has no such interface; give one of .*lo \(127\.0\.0\.1\)"),
+        ("239.192.77.8:7700", "203.0.113.77", "has no such interface; give one of"),
         ("239.192.77.8:7700", "::1", "is IPv6 and the group's address is IPv4"),
         ("[ff15::7777]:7700", "127.0.0.1", "is IPv4 and the group's address is IPv6"),
     ],

@@ -315,7 +315,7 @@ def test_a_directory_of_another_experiment_is_refused(studied: Studied, tmp_path
         Directory.create(directory.path, load_as("small", write(tmp_path, ("[50.0, 100.0]", "[50.0]"))), {})
     with pytest.raises(PipelineError, match=r"holds another experiment \(small\)"):
         Directory.create(directory.path, load(write(tmp_path)), {})
-    with pytest.raises(PipelineError, match="is not empty and holds no experiment"):
+    with pytest.raises(PipelineError, match="not empty, and holds no experiment"):
         Directory.create(tmp_path, load(SMALL), {})
 
 

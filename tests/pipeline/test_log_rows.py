@@ -115,7 +115,7 @@ def test_a_sealed_log_needs_its_key():
 def test_a_packet_that_goes_while_it_is_read_is_a_loss_or_is_skipped():
     entries = simple(SENDER, range(5))
 
-    with pytest.raises(PipelineError, match=r"2 packets of sender .* went while they were read"):
+    with pytest.raises(PipelineError, match=r"2 packets of sender .* were collected while being read"):
         list(log_of(entries).read(Part(SENDER, 0, 7, 7)))
     assert sum(batch.num_rows for batch in log_of(entries, failOnDataLoss="false").read(Part(SENDER, 0, 7, 7))) == 15
 

@@ -61,7 +61,7 @@ def test_a_remembered_subject_gives_the_very_same_answer() -> None:
 def test_a_key_is_used_once_and_only_a_known_one_is_removed() -> None:
     table = Subscriptions[str]()
     table.add("a", key="one")
-    with pytest.raises(ValueError, match="'one' is there already"):
+    with pytest.raises(ValueError, match="'one' exists already"):
         table.add("b", key="one")
     with pytest.raises(KeyError, match="no subscription 'two'"):
         table.remove("two")

@@ -189,10 +189,10 @@ def test_words_inside_of_names_are_names() -> None:
         ("", "column 1: expected an attribute, a number, a string, true, false or null, found the end: ^"),
         ("price >", "column 8: expected an attribute, .*, found the end: price >^"),
         ("price > and", "column 9: expected an attribute, .*, found and: price > ^and"),
-        ("price = 3", "column 7: = is no operator, write ==: price ^= 3"),
-        ("a == 1 && b == 2", "column 8: & is no operator, write and: a == 1 ^&& b == 2"),
-        ("a == 1 | b == 2", "column 8: | is no operator, write or"),
-        ("!a == 1", "column 1: ! is no operator, write not or !="),
+        ("price = 3", "column 7: = is not an operator, write ==: price ^= 3"),
+        ("a == 1 && b == 2", "column 8: & is not an operator, write and: a == 1 ^&& b == 2"),
+        ("a == 1 | b == 2", "column 8: | is not an operator, write or"),
+        ("!a == 1", "column 1: ! is not an operator, write not or !="),
         ("a == 1 AND b == 2", "column 8: expected and, or, or the end, found AND (write and): a == 1 ^AND b == 2"),
         ("open", "column 5: expected == != < <= > >= in, not in or startswith, found the end: open^"),
         ("1 < price < 2", "column 11: expected and, or, or the end, found <: 1 < price ^< 2"),
@@ -241,7 +241,7 @@ def test_a_long_or_unprintable_text_is_shown_in_part_and_harmless() -> None:
 
 
 def test_what_is_not_a_text_is_refused_in_the_same_way() -> None:
-    with pytest.raises(FilterError, match="a filter is a text such as 'price > 100', not function"):
+    with pytest.raises(FilterError, match="a filter must be a string such as 'price > 100', not function"):
         compile_where(lambda event: True)  # type: ignore[arg-type]
 
 

@@ -116,20 +116,20 @@ def test_topologies_and_routes_do_not_depend_on_the_hash_seed() -> None:
 @every_kind
 @pytest.mark.parametrize("members", [-1, 0, 1, LINKS_MAX + 1])
 def test_too_few_or_too_many_members_are_refused(kind: str, members: int) -> None:
-    with pytest.raises(TopologyError, match=rf"members is {members}: allowed are 2 to"):
+    with pytest.raises(TopologyError, match=rf"members is {members}: must be 2 to"):
         GENERATORS[kind](members, random.Random(1))
 
 
 @pytest.mark.parametrize(
     ("latency", "bandwidth", "loss", "message"),
     [
-        (-0.01, 0.0, 0.0, r"latency is -0.01: allowed are seconds >= 0"),
-        (float("inf"), 0.0, 0.0, r"latency is inf: allowed"),
-        (float("nan"), 0.0, 0.0, r"latency is nan: allowed"),
-        (0.01, -1.0, 0.0, r"bandwidth is -1.0: allowed are bits/s >= 0, where 0 is unlimited"),
-        (0.01, 0.0, 1.5, r"loss is 1.5: allowed is a probability in \[0, 1\)"),
-        (0.01, 0.0, 1.0, r"loss is 1.0: allowed"),
-        (0.01, 0.0, -0.1, r"loss is -0.1: allowed"),
+        (-0.01, 0.0, 0.0, r"latency is -0.01: must be seconds >= 0"),
+        (float("inf"), 0.0, 0.0, r"latency is inf: must"),
+        (float("nan"), 0.0, 0.0, r"latency is nan: must"),
+        (0.01, -1.0, 0.0, r"bandwidth is -1.0: must be bits/s >= 0, where 0 is unlimited"),
+        (0.01, 0.0, 1.5, r"loss is 1.5: must be a probability in \[0, 1\)"),
+        (0.01, 0.0, 1.0, r"loss is 1.0: must"),
+        (0.01, 0.0, -0.1, r"loss is -0.1: must"),
     ],
 )
 def test_impossible_links_are_refused(latency: float, bandwidth: float, loss: float, message: str) -> None:
@@ -187,7 +187,7 @@ def test_in_a_mesh_every_pair_has_its_link_and_uses_it() -> None:
 
 
 def test_a_mesh_has_a_bound() -> None:
-    with pytest.raises(TopologyError, match="this mesh has 1000405 links: allowed are at most 1000000"):
+    with pytest.raises(TopologyError, match="this mesh has 1000405 links: at most 1000000 are allowed"):
         mesh(1415, *REST)
 
 
@@ -234,10 +234,10 @@ def test_all_leaves_of_a_tree_are_equally_deep_and_no_inner_node_is_bare(members
     [
         (None, 4, None, "a tree needs depth or members"),
         (18, 4, 2, "members is 18: branching 4 and depth 2 allow only 17"),
-        (18, 1, None, "branching is 1: allowed are 2 to"),
-        (None, 4, 0, "depth is 0: allowed are 1 to 9 with branching 4"),
-        (None, 4, 10**9, "depth is 1000000000: allowed are 1 to 9"),
-        (None, 2, 19, "this tree has 1048574 links: allowed are at most 1000000"),
+        (18, 1, None, "branching is 1: must be 2 to"),
+        (None, 4, 0, "depth is 0: must be 1 to 9 with branching 4"),
+        (None, 4, 10**9, "depth is 1000000000: must be 1 to 9"),
+        (None, 2, 19, "this tree has 1048574 links: at most 1000000 are allowed"),
     ],
 )
 def test_impossible_trees_are_refused(members: int | None, branching: int, depth: int | None, message: str) -> None:
@@ -281,7 +281,7 @@ def test_tiers_are_slower_the_farther_up_and_the_core_is_redundant() -> None:
 
 @pytest.mark.parametrize("nodes", [-5, 0, 17, 18, LINKS_MAX + 1])
 def test_tiers_with_an_impossible_number_of_nodes_are_refused(nodes: int) -> None:
-    with pytest.raises(TopologyError, match=rf"nodes is {nodes}: allowed are 19"):
+    with pytest.raises(TopologyError, match=rf"nodes is {nodes}: must be 19"):
         tiers(18, nodes, *REST, random.Random(1))
 
 
@@ -343,30 +343,30 @@ def test_in_a_ring_every_node_is_a_member(edges: Edges) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("a,b,1\nb,c,fast\n", 2, "latency is 'fast': allowed are seconds >= 0"),
-        ("a,b,1\nb,c,\n", 2, "latency is '': allowed are seconds >= 0"),
-        ("a,b,-1\n", 1, "latency is '-1': allowed are seconds >= 0"),
-        ("a,b,inf\n", 1, "latency is 'inf': allowed are seconds >= 0"),
-        ("a,b,nan\n", 1, "latency is 'nan': allowed are seconds >= 0"),
-        ("a,b,1,some\n", 1, "loss is 'some': allowed is a probability in [0, 1)"),
-        ("a,b,1,1\n", 1, "loss is '1': allowed is a probability in [0, 1)"),
-        ("a,b,1,-0.1\n", 1, "loss is '-0.1': allowed is a probability in [0, 1)"),
-        ("a,b,1,0,much\n", 1, "bandwidth is 'much': allowed are bits/s >= 0"),
-        ("a,b,1,0,-1\n", 1, "bandwidth is '-1': allowed are bits/s >= 0"),
-        ("a,b\n", 1, "2 fields: allowed is a,b,latency_s[,loss[,bandwidth_bps]]"),
-        ("a,b,1,0,0,0\n", 1, "6 fields: allowed is a,b,latency_s[,loss[,bandwidth_bps]]"),
-        ("a,,1\n", 1, "a node without a name: allowed is a,b,latency_s"),
-        ("a,b,1\n\nb,b,1\n", 3, "a link from 'b' to itself: allowed are links between two nodes"),
-        ("a,b,1\nb,c,1\nb,a,1\n", 3, "link 'b' to 'a' again (line 1): allowed is one link between two nodes"),
+        ("a,b,1\nb,c,fast\n", 2, "latency is 'fast': must be seconds >= 0"),
+        ("a,b,1\nb,c,\n", 2, "latency is '': must be seconds >= 0"),
+        ("a,b,-1\n", 1, "latency is '-1': must be seconds >= 0"),
+        ("a,b,inf\n", 1, "latency is 'inf': must be seconds >= 0"),
+        ("a,b,nan\n", 1, "latency is 'nan': must be seconds >= 0"),
+        ("a,b,1,some\n", 1, "loss is 'some': must be a probability in [0, 1)"),
+        ("a,b,1,1\n", 1, "loss is '1': must be a probability in [0, 1)"),
+        ("a,b,1,-0.1\n", 1, "loss is '-0.1': must be a probability in [0, 1)"),
+        ("a,b,1,0,much\n", 1, "bandwidth is 'much': must be bits/s >= 0"),
+        ("a,b,1,0,-1\n", 1, "bandwidth is '-1': must be bits/s >= 0"),
+        ("a,b\n", 1, "2 fields: must be a,b,latency_s[,loss[,bandwidth_bps]]"),
+        ("a,b,1,0,0,0\n", 1, "6 fields: must be a,b,latency_s[,loss[,bandwidth_bps]]"),
+        ("a,,1\n", 1, "a node without a name: must be a,b,latency_s"),
+        ("a,b,1\n\nb,b,1\n", 3, "a link from 'b' to itself: must be between two nodes"),
+        ("a,b,1\nb,c,1\nb,a,1\n", 3, "link 'b' to 'a' again (line 1): only one link between two nodes is allowed"),
         ("a,b,1\nc,d,1\n", 2, "not connected: node 'c' cannot be reached from node 'a'"),
-        ("a,b,1\nmembers: a\n", 2, "1 member: allowed are 2 or more"),
-        ("a,b,1\nmembers:\n", 2, "member '' is on no link: allowed are names of nodes"),
-        ("a,b,1\nmembers: a,z\n", 2, "member 'z' is on no link: allowed are names of nodes"),
-        ("a,b,1\nmembers: a,b,a\n", 2, "a node twice among the members: allowed is one member per node"),
+        ("a,b,1\nmembers: a\n", 2, "1 member: must be 2 or more"),
+        ("a,b,1\nmembers:\n", 2, "member '' is on no link: must be the name of a node"),
+        ("a,b,1\nmembers: a,z\n", 2, "member 'z' is on no link: must be the name of a node"),
+        ("a,b,1\nmembers: a,b,a\n", 2, "a node twice among the members: only one member per node is allowed"),
         ("members: a,b\na,b,1\nmembers: a,b\n", 3, "members again: line 1 gives them"),
         ("a,b,1\nb,c,1\nc,a,1\nc,d,1\n", 4, "node 'd' alone has degree 1 and would be the only member"),
-        ("# nothing\n", 1, "no links: allowed is a file with at least one line"),
-        ("", 1, "no links: allowed is a file with at least one line"),
+        ("# nothing\n", 1, "no links: must be a file with at least one line"),
+        ("", 1, "no links: must be a file with at least one line"),
     ],
 )
 def test_a_wrong_line_is_named_with_what_is_allowed(edges: Edges, text: str, line: int, message: str) -> None:
@@ -374,17 +374,17 @@ def test_a_wrong_line_is_named_with_what_is_allowed(edges: Edges, text: str, lin
     with pytest.raises(TopologyError) as raised:
         from_file(path)
     assert str(raised.value).startswith(f"{path}:{line}: {message}")
-    assert "allowed" in str(raised.value) or "one line" in str(raised.value)
+    assert "allowed" in str(raised.value) or "must be" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_a_file_has_a_bound(edges: Edges, monkeypatch: pytest.MonkeyPatch) -> None:
     path = edges("a,b,1\nb,c,1\nc,d,1\n")
     monkeypatch.setattr(edge_list, "LINKS_MAX", 2)
-    with pytest.raises(TopologyError, match=r"edges.txt:3: too many links: allowed are 2"):
+    with pytest.raises(TopologyError, match=r"edges.txt:3: too many links: at most 2 are allowed"):
         from_file(path)
     monkeypatch.setattr(edge_list, "CHARACTERS_MAX", 9)
-    with pytest.raises(TopologyError, match=r"edges.txt: too long; allowed are 9 characters"):
+    with pytest.raises(TopologyError, match=r"edges.txt: too long; at most 9 characters"):
         from_file(path)
 
 

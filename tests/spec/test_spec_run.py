@@ -80,7 +80,7 @@ def test_checkers_can_be_named(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", TWICE)
     assert [result.name for result in check(path, list(CHECKERS)).results] == list(CHECKERS)
     assert check(path, ["channel"]).ok
-    with pytest.raises(TraceError, match="unknown checker 'chanel'; known are reliable-multicast"):
+    with pytest.raises(TraceError, match="unknown checker 'chanel'; known checkers: reliable-multicast"):
         check(path, ["chanel"])
 
 

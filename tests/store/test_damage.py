@@ -289,7 +289,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store._put_about({b"version": NUMBER.pack(VERSION + 1)})
     for readonly in (False, True):
-        with pytest.raises(StoreError, match=f"version {VERSION + 1}, this gossamer knows {VERSION}: update gossamer"):
+        with pytest.raises(StoreError, match=f"version {VERSION + 1}, this gossamer knows {VERSION}; update gossamer"):
             open_store(tmp_path, readonly=readonly)
 
 
@@ -309,7 +309,7 @@ def test_what_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not the data file of a store"):
         open_store(tmp_path)
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreError, match="no directory for a store"):
+    with pytest.raises(StoreError, match="cannot make a store here"):
         open_store(tmp_path / "file")
 
 

@@ -227,7 +227,7 @@ def test_a_missing_or_wrong_column_is_named(tmp_path: Path, column: str) -> None
     assert f"{column!r} is missing" in bad(path)
     at = table().schema.get_field_index(column)
     pq.write_table(table().set_column(at, column, pa.array([1.5])), path)
-    assert f"{column!r} is double and must be {COLUMNS[column]}" in bad(path)
+    assert f"{column!r} is double, but must be {COLUMNS[column]}" in bad(path)
 
 
 def test_nulls_and_unknown_kinds_are_named(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_no_room_is_false_and_changes_nothing():
         (("a", b"x", {"n": 2**63}), ValueError, "'n' is beyond 64 bits"),
         (("a", b"x", {"s": "x" * 65_536}), ValueError, "'s' has 65536 bytes"),
         (("a", b"x", {"l": []}), TypeError, "'l' is of type list: use int"),
-        (("a", b"x", {1: 2}), TypeError, "is a str, not 1"),
+        (("a", b"x", {1: 2}), TypeError, "must be a str, not 1"),
         (("a", b"x", {"": 2}), ValueError, "0 bytes"),
         (("a", b"x", {str(n): n for n in range(65)}), ValueError, "65 attributes"),
     ],
@@ -303,7 +303,7 @@ def test_damaged_bodies_unpack_or_raise_wire_error(events, data):
         ("08 0001 0001 0005 01 09 01 6e 61 78", "unknown tag 9"),
         ("08 0001 0001 0005 01 02 01 6e 61 78", "cannot fit"),
         ("08 0001 0001 000b 02 00 01 00 01 6e 6e 00 00 00 61 78", "named twice"),
-        ("08 0001 0001 0007 01 04 01 6e ffff 61 78", "text of an attribute"),
+        ("08 0001 0001 0007 01 04 01 6e ffff 61 78", "string of an attribute"),
         ("00 0001", "unpack"),
     ],
 )

@@ -415,7 +415,7 @@ def test_a_key_comes_back_from_its_text(key):
         (" \n", "empty"),
         ("hello world!", "neither base64 nor hexadecimal"),
         ("zz" * 32, "neither base64 nor hexadecimal"),
-        ("c2hvcnQ=", "32 bytes, this has 5"),
+        ("c2hvcnQ=", "32 bytes, this one has 5"),
         ("00" * 32, "not random"),
         ("schlüssel", "neither"),
     ],

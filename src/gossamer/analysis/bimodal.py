@@ -1,18 +1,18 @@
-"""Almost all or almost none: who gets a packet when gossip is the only way to get it (004 §6, Appendix A).
+"""Almost all or almost none: how many get a packet when gossip is the only way to get it (004 §6, Appendix A).
 
-Two models of the same protocol, which the paper's footnote 9 tells apart:
+Two models of the same protocol, which the paper's footnote 9 distinguishes:
 
 - *Once* (`delivery_distribution`, `failure`, `failure_bound`, `fanout_needed`). A process gossips in the
   one round after it received the packet, then never again; it tosses a coin of weight beta = fanout / n for
-  every other process. Here `fanout` is the paper's fanout beta N: the gossips that one holder sends in
-  all. A protocol that sends b gossips per round and keeps a packet for g rounds has fanout b g.
+  every other process. Here `fanout` is the paper's fanout beta N: the total number of gossips that one holder
+  sends. A protocol that sends b gossips per round and keeps a packet for g rounds has fanout b g.
 - *Every round* (`susceptible`, `latency_distribution`). Every holder gossips in every round, and `fanout`
   is the number of gossips that one holder sends per round.
 
 `loss` is the probability that a gossip does not get through. The paper folds the gossip, the solicitation
-and the retransmission into one message; where each of three is lost with probability e, put
+and the retransmission into one message; if each of the three is lost with probability e, use
 loss = 1 - (1 - e)^3. `crash` is the probability that a process is faulty during the run. A faulty process
-may receive the packet and counts as reached, but crashes before it gossips about it: the sender, too.
+may receive the packet and counts as reached, but crashes before it gossips about it. The sender may be faulty, too.
 """
 
 from collections.abc import Callable
@@ -24,21 +24,21 @@ from gossamer.analysis import checks
 from gossamer.analysis.binomial import FloatArray, IntArray, pmf
 
 PREDICATES = ("partial", "quorum")
-_IGNORED = 1e-45  # a state less probable than this is left out: it cannot matter at 1e-30
+_IGNORED = 1e-45  # less probable states are left out: they cannot matter at 1e-30
 _FANOUT_ERROR = 1e-6
 
 
 def delivery_distribution(
     n: int, fanout: float, rounds: int, loss: float = 0.05, crash: float = 0.001, reached: int = 1
 ) -> FloatArray:
-    """Probability that exactly k processes get the packet, for k = 0..n; `fanout` is per holder in all.
+    """Probability that exactly k processes get the packet, for k = 0..n; `fanout` is the total per holder.
 
     The state is (r, s): r processes without the packet, s that received it in the last round. Of the s,
     a ~ Binomial(s, 1 - crash) live to gossip. A process without the packet stays without it if none of
     the a gets through, with probability q^a where q = 1 - beta (1 - loss); so the next s is
-    Binomial(r, 1 - q^a), and the next r is smaller by it. After `rounds` such steps, or when s = 0, the run
-    is over and n - r processes have the packet. Exactly the paper's chain with both its rates fixed,
-    where the paper, not knowing them, bounds it: see `failure_bound`.
+    Binomial(r, 1 - q^a), and the next r is smaller by that. After `rounds` such steps, or when s = 0, the run
+    is over and n - r processes have the packet. This is exactly the paper's chain with both its rates fixed;
+    the paper, not knowing them, only bounds it: see `failure_bound`.
 
     Reference: 004 Appendix A, A recurrence relation; Figure 4
     """
@@ -57,19 +57,19 @@ def failure(
     crash: float = 0.001,
     sigma: float = 0.1,
 ) -> float:
-    """Probability of a run that ends badly from a single holder; `fanout` is per holder in all.
+    """Probability that a run from a single holder ends badly; `fanout` is the total per holder.
 
-    With S the processes reached and F the faulty ones, a run is bad
+    With S the number of processes reached and F the number of faulty ones, a run is bad
 
         "partial" (I):  if  sigma n <= S <= (1 - sigma) n
         "quorum" (II):  if  S - F < (n + 1) / 2 <= S + F
 
     that is, if it reaches neither almost none nor almost all, or if the faulty ones could decide whether a
-    majority was reached. The text around (I) says "more than" and "less than"; we take the formula, which
+    majority was reached. The text around (I) says "more than" and "less than"; we use the formula, which
     counts the borders as bad. (II) needs at least one faulty process: it is 0 without crashes.
 
-    Exact for the model of `delivery_distribution`, down to 1e-30. For (II) the number of faulty ones among
-    the reached is part of the state, and F adds Binomial(n - S, crash) among the others.
+    Exact for the model of `delivery_distribution`, down to 1e-30. For (II), the number of faulty processes
+    among those reached is part of the state, and F adds Binomial(n - S, crash) among the others.
 
     Reference: 004 Appendix A, Failure Predicates
     """
@@ -95,24 +95,24 @@ def failure_bound(
     crash: float = 0.001,
     sigma: float = 0.1,
 ) -> float:
-    """The paper's bound on `failure`, when loss and crash are only known to be *at most* so high.
+    """The paper's bound on `failure`, if `loss` and `crash` are only known to be upper bounds.
 
     An adversary may make any message and any process more reliable than that, and choose when a faulty
     process crashes. In a step from s infectious processes, f of them faulty, the chance that a process is
     reached lies between 1 - q_lo^(s - f) and 1 - q_hi^s, with q_lo = 1 - beta (1 - loss) and
-    q_hi = 1 - beta. With X_lo, X_hi binomial over the r others at these chances, (3) bounds
+    q_hi = 1 - beta. With X_lo, X_hi binomial over the r others with these chances, (3) bounds
 
         P(k are reached) <= R(s, r, f, k) = P(X_hi >= k) - P(X_lo >= k + 1),
 
-    and (4), with (2) for the unknown number of faulty ones, works backwards from the last round:
+    and (4), with (2) for the unknown number of faulty processes, works backwards from the last round:
 
         F_t(s, r, g) <= sum_f Binomial(s, crash; f) max_{i <= f} sum_k R(s, r, i, k) F_{t+1}(k, r - k, g + i)
 
-    with g the faulty ones so far; it ends with the same sum over the s + r who have not gossiped, where the
-    predicate takes the place of the inner sum. Since r falls with every k > 0 and the run is over at k = 0,
-    we go by rising r and do all rounds t at once. The inner sum, too, bounds a probability: it is cut at 1.
-    Loose where it is not small, since R sums to more than 1 over k, once per round. The quorum takes memory
-    of rounds n^3.
+    with g the faulty processes so far; it ends with the same sum over the s + r that have not gossiped, where
+    the predicate takes the place of the inner sum. Since r falls with every k > 0 and the run is over at k = 0,
+    we proceed by rising r and do all rounds t at once. The inner sum, too, bounds a probability: it is cut at 1.
+    The bound is loose where it is not small, since R sums to more than 1 over k, once per round. The quorum
+    takes memory proportional to rounds n^3.
 
     Reference: 004 Appendix A, eq. (1) to (4)
     """
@@ -124,7 +124,7 @@ def failure_bound(
     bound = np.zeros((steps + 1, n + 1, n, counted))  # by round, s, r, g
 
     def worst(value: FloatArray, exposed: int) -> FloatArray:
-        """The adversary's sum over f: value[..., g, i] is what it gains from i faulty ones."""
+        """The adversary's sum over f: value[..., g, i] is what it gains from i faulty processes."""
         most = np.maximum.accumulate(np.minimum(value, 1.0), axis=-1)
         total: FloatArray = most @ faulty[exposed, : exposed + 1]
         return total
@@ -149,10 +149,10 @@ def fanout_needed(
     crash: float = 0.001,
     sigma: float = 0.1,
 ) -> float:
-    """Smallest fanout (per holder in all) from which on the probability of a bad run is at most `failure`.
+    """Smallest fanout (total per holder) from which on the probability of a bad run is at most `failure`.
 
-    A bad run is unlikely with hardly any gossip, too: nobody gets the packet. So this comes down from the
-    largest fanout, n, in steps of a fifth, to the first that fails, and bisects. In a deployment, round
+    A bad run is also unlikely with hardly any gossip, because nobody gets the packet. So this comes down from
+    the largest fanout, n, in steps of a fifth, to the first that fails, and bisects. In a deployment, round
     up to whole gossips.
 
     Reference: 004 §6, Figure 4 (fanout required for a specified reliability)
@@ -185,16 +185,16 @@ def susceptible(
     crash: float = 0.001,
     reached: int = 1,
 ) -> FloatArray:
-    """Expected correct processes without the packet after 0..rounds rounds; `fanout` is per round.
+    """Expected number of correct processes without the packet after 0..rounds rounds; `fanout` is per round.
 
     With s holders, each gossiping to each process with probability fanout / n, a process is missed in a
     round with probability q^s, q = 1 - (fanout / n)(1 - loss). Of r processes, k = r (1 - q^s) are reached:
-    s grows and r falls by k. Every quantity stands for its mean, so early chance is ignored: see
-    docs/analysis.md for how much too fast this is.
+    s grows and r falls by k. Every quantity is replaced by its mean, which ignores chance in the early rounds:
+    docs/analysis.md says how much too fast this is.
 
     Faulty processes crash before the first round, the worst case: s and r begin at (1 - crash) of what
-    they would be. As printed, the factor applies in every round again, which would make `crash` a rate
-    per round; but it is defined per run.
+    they would otherwise be. As printed, the factor applies again in every round, which would make `crash` a
+    rate per round; but it is defined per run.
 
     Reference: 004 Appendix A, Predicting Latency to Delivery; Figure 5
     """
@@ -218,8 +218,8 @@ def latency_distribution(
 ) -> FloatArray:
     """Probability that a correct process gets the packet in round t, t = 0..rounds; `fanout` is per round.
 
-    The fraction of the correct processes, n (1 - crash) of them, that leave `susceptible` in round t; those
-    of round 0 have it from the start. The paper divides by n, which counts the crashed as reached.
+    The fraction of the n (1 - crash) correct processes that leave `susceptible` in round t; those of round 0
+    have the packet from the start. The paper divides by n, which counts the crashed as reached.
 
     Reference: 004 Appendix A, Predicting Latency to Delivery; Figure 6
     """
@@ -228,7 +228,7 @@ def latency_distribution(
     return np.append(reached / n, -np.diff(without) / (n * (1.0 - crash)))
 
 
-_chance_of_failure = failure  # `fanout_needed` has an argument of that name
+_chance_of_failure = failure  # because `fanout_needed` has an argument named `failure`
 
 
 def _outcomes(
@@ -239,10 +239,10 @@ def _outcomes(
     split: Callable[[FloatArray], FloatArray],
     counted: int,
 ) -> FloatArray:
-    """Mass by processes reached and by faulty ones among them (0..counted - 1).
+    """Probability mass by processes reached, and by faulty ones among them (0..counted - 1).
 
-    received[r][t, s, g]: the chance that in round t there are r without the packet, s who just received it
-    and g faulty ones before them. `split` turns the axis s into those who live to gossip. A step with
+    received[r][t, s, g]: the chance that in round t there are r without the packet, s that just received it
+    and g faulty ones before them. `split` turns the axis s into those that live to gossip. A step with
     k > 0 newly reached leads to a smaller r, and one with k = 0 ends the run; so going by falling r, all
     rounds are done at once and every binomial is computed once, in time n^3 and memory rounds n^2 counted.
     """
@@ -262,14 +262,14 @@ def _outcomes(
 
 
 def _drop_faulty(survive: FloatArray, received: FloatArray) -> FloatArray:
-    """[t, s, g] -> [t, a, g]: of s who received the packet, a survive; nobody counts the others."""
+    """[t, s, g] -> [t, a, g]: of s that received the packet, a survive; the others are not counted."""
     size = received.shape[1]
     alive: FloatArray = np.einsum("tsg,sa->tag", received, survive[:size, :size], optimize=True)
     return alive
 
 
 def _count_faulty(survive: FloatArray, received: FloatArray) -> FloatArray:
-    """[t, s, g] -> [t, a, g + s - a]: of s who received the packet, a survive; the others are counted."""
+    """[t, s, g] -> [t, a, g + s - a]: of s that received the packet, a survive; the others are counted."""
     alive = np.zeros_like(received)
     _, size, counted = received.shape
     for f in range(min(counted, size)):
@@ -281,7 +281,7 @@ def _count_faulty(survive: FloatArray, received: FloatArray) -> FloatArray:
 def _step_bound(s: int, r: int, q_low: float, q_high: float) -> FloatArray:
     """R(s, r, i, k) of (3) for i = 0..s and k = 0..r.
 
-    Each difference of upper tails equals one of lower tails; the smaller pair keeps the accuracy.
+    Each difference of upper tails equals one of lower tails; the smaller pair is the more accurate.
     """
     k = np.arange(r + 1)
     miss_low, miss_high = q_low ** np.arange(s, -1.0, -1.0)[:, None], q_high ** float(s)
@@ -301,7 +301,7 @@ def _of(n: int, success: float, failure: float) -> FloatArray:
 
 
 def _bad(n: int, predicate: str, sigma: float) -> FloatArray:
-    """1 where S processes reached and F faulty make a bad run; by [S, F], or by [S, 0] if any F does."""
+    """1 where S processes reached and F faulty ones make a bad run; by [S, F], or by [S, 0] if F does not matter."""
     checks.choice("predicate", predicate, PREDICATES)
     checks.between("sigma", sigma, 0.0, 0.5)
     s, f = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]
@@ -312,13 +312,13 @@ def _bad(n: int, predicate: str, sigma: float) -> FloatArray:
 
 
 def _added(size: int, more: int) -> IntArray:
-    """[g, i] -> g + i, or the last below `size` where that is not below it."""
+    """[g, i] -> g + i, but at most `size` - 1."""
     index: IntArray = np.minimum(np.arange(size)[:, None] + np.arange(more), size - 1)
     return index
 
 
 def _miss(n: int, fanout: float, rounds: int, loss: float, crash: float) -> float:
-    """q: the probability that one gossiping process does not get through to a given other one."""
+    """q: the probability that a gossiping process does not get through to a given other process."""
     checks.whole("n", n, 2)
     checks.between("fanout", fanout, 0.0, n)
     checks.whole("rounds", rounds, 0)

@@ -1,7 +1,7 @@
 """The binomial distribution with full relative accuracy in both tails.
 
-Every chain of this package is made of binomial draws, and the probabilities asked for go down to 1e-30. So
-nothing here (or in the callers) is computed as one minus something near one: a success probability comes
+Every chain in this package is made of binomial draws, and the probabilities asked for go down to 1e-30. So
+nothing here (or in the callers) is computed as one minus something near one: a success probability is passed
 together with its complement, and sums have only positive terms.
 """
 
@@ -14,7 +14,7 @@ from scipy.special import gammaln
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_LOG_ZERO = -1e6  # finite, so that 0 * log 0 = 0; and exp makes it 0 again
+_LOG_ZERO = -1e6  # finite, so that 0 * log 0 = 0; exp turns it into 0 again
 
 
 def pmf(hits: IntArray, trials: IntArray | int, success: FloatArray | float, failure: FloatArray | float) -> FloatArray:

@@ -1,8 +1,8 @@
 """How few members need to keep a packet (003 §3 to §5).
 
-Member A keeps packet M for long if hash(M, A) n < C, so each of n members is a bufferer of M with
-probability C / n, independently, and C of them are expected. The first pass loses M at each member
-independently with probability `loss`; a member that gets it from a bufferer needs no other.
+Member A keeps packet M for a long time if hash(M, A) n < C, so each of n members is a bufferer of M with
+probability C / n, independently, and the expected number of bufferers is C. The first pass loses M at each
+member independently with probability `loss`; a member that gets it from one bufferer needs no other.
 """
 
 import math
@@ -11,17 +11,17 @@ from gossamer.analysis import checks
 
 
 def failure(n: int, copies: float, loss: float) -> float:
-    """Probability that the first pass leaves someone without the packet and no bufferer with it.
+    """Probability that after the first pass some member lacks the packet and no bufferer has it.
 
-    With C = copies and p = loss, the packet is safe if everyone received it though nobody is a bufferer,
+    With C = copies and p = loss, the packet is safe if everyone received it although nobody is a bufferer,
     P1 = ((1 - C/n) (1 - p))^n, or if some bufferer received it, P2 = 1 - (1 - (C/n) (1 - p))^n. These
-    exclude each other, so
+    events exclude each other, so
 
         failure = 1 - P1 - P2 = a^n - b^n,   a = 1 - (C/n)(1 - p),   b = (1 - C/n)(1 - p) = a - p.
 
-    The scan's (1) has (1 - C/n)(1 - p)^n, in which only one member is no bufferer, and its (3) has that in
-    place of a^n: so printed, it tends to 0 and not to the stated exp(-C (1 - p)), and without bufferers it
-    is 0 where any loss is fatal. Computed as a^n (1 - (1 - p/a)^n), which does not cancel.
+    The scan's (1) has (1 - C/n)(1 - p)^n, in which only one member is not a bufferer, and its (3) has that in
+    place of a^n: printed like this, it tends to 0 and not to the stated exp(-C (1 - p)), and without bufferers
+    it is 0 although any loss is fatal. Computed as a^n (1 - (1 - p/a)^n), which avoids cancellation.
 
     Reference: 003 §3 eq. (1) to (3)
     """
@@ -29,7 +29,7 @@ def failure(n: int, copies: float, loss: float) -> float:
     checks.between("copies", copies, 0.0, n)
     checks.probability("loss", loss)
     a = 1.0 - copies / n * (1.0 - loss)
-    if a <= loss:  # all are bufferers: b = 0
+    if a <= loss:  # all members are bufferers: b = 0
         return loss**n
     return -(a**n) * math.expm1(n * math.log1p(-loss / a))
 
@@ -37,8 +37,8 @@ def failure(n: int, copies: float, loss: float) -> float:
 def failure_limit(copies: float, loss: float) -> float:
     """The limit of `failure` for large groups: exp(-copies (1 - loss)), and 0 if nothing is ever lost.
 
-    (1 - x/n)^n tends to e^-x, with x = copies (1 - loss); the second term, everyone having received the
-    packet, vanishes as (1 - loss)^n. So the copies for a given safety do not depend on the group's size.
+    (1 - x/n)^n tends to e^-x, with x = copies (1 - loss); the second term, that everyone received the packet,
+    vanishes as (1 - loss)^n. So the copies needed for a given safety do not depend on the group's size.
 
     Reference: 003 §3
     """
@@ -48,10 +48,10 @@ def failure_limit(copies: float, loss: float) -> float:
 
 
 def copies_needed(n: int, failure: float, loss: float) -> int:
-    """Fewest copies with which the probability of `failure` is at most so high.
+    """Fewest copies for which the probability of failure is at most `failure`.
 
-    The failure falls with every copy, its derivative being -(1 - p)(a^(n-1) - b^(n-1)); n copies, everyone
-    a bufferer, fail with probability loss^n, and no target below that can be met.
+    The failure falls with every copy, its derivative being -(1 - p)(a^(n-1) - b^(n-1)); n copies, with every
+    member a bufferer, fail with probability loss^n, and no target below that can be met.
 
     Reference: 003 §3
     """
@@ -67,10 +67,10 @@ def occupancy(n: int, rate: float, hold_s: float, copies: float | None = None, s
     """Expected number of packets that one member holds, at `rate` packets per second in the group.
 
     By Little's law it is the rate times the mean time that a member holds a packet. Without bufferers
-    (copies None), every member holds each for `hold_s`: the gossip period times the rounds that repair may
-    take (`convergence.rounds_needed`), which grows as log n. With them, a member holds a packet for `hold_s`
-    if it is one of its bufferers, with probability copies / n, and else only for `short_term_s`, which is
-    independent of n: rate (C/n hold_s + (1 - C/n) short_term_s).
+    (copies None), every member holds each packet for `hold_s`: the gossip period times the rounds that repair
+    may take (`convergence.rounds_needed`), which grows as log n. With bufferers, a member holds a packet for
+    `hold_s` if it is one of its bufferers, with probability copies / n, and otherwise only for `short_term_s`,
+    which is independent of n: rate (C/n hold_s + (1 - C/n) short_term_s).
 
     Reference: 003 §4 and §5
     """
@@ -84,4 +84,4 @@ def occupancy(n: int, rate: float, hold_s: float, copies: float | None = None, s
     return rate * (share * hold_s + (1.0 - share) * short_term_s)
 
 
-_chance_of_failure = failure  # `copies_needed` has an argument of that name
+_chance_of_failure = failure  # because `copies_needed` has an argument named `failure`

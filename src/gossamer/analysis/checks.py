@@ -1,4 +1,4 @@
-"""Argument checks: a bad value raises `ValueError` that names it, shows it and says what is allowed."""
+"""Argument checks: a bad value raises a `ValueError` that gives the argument, the value and what is allowed."""
 
 from collections.abc import Collection
 
@@ -32,19 +32,19 @@ def probability(name: str, value: float) -> None:
 
 
 def target(name: str, value: float) -> None:
-    """A probability of failure to be met: zero cannot be met by chance, so it is refused."""
+    """`value` must be a probability of failure that can be met: chance never gets it down to zero."""
     if not 0.0 < value <= 1.0:
         raise ValueError(f"{name} is {value!r}; allowed: (0, 1]")
 
 
 def below_one(name: str, value: float) -> None:
-    """A probability of loss or crash that leaves something to count on."""
+    """`value` must be a probability of loss or crash that leaves some chance of success."""
     if not 0.0 <= value < 1.0:
         raise ValueError(f"{name} is {value!r}; allowed: [0, 1)")
 
 
 def group(n: int, reached: int) -> None:
-    """A group of at least two, of which at least one member has the packet."""
+    """The group must have at least two members, of which at least one has the packet."""
     whole("n", n, 2)
     whole("reached", reached, 1, n)
 

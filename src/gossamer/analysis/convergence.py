@@ -5,11 +5,11 @@ what it lacks; under *push* a member offers its target what it has. Two models:
 
 - the Markov chain, exact for uniform pull: the state is the number of members that have the packet;
 - the recurrence, for any contact matrix and for push: one probability per member, with members treated as
-  independent. They are not: if the first holder is called by nobody, all go without. So for pull from few
+  independent. They are not: if nobody contacts the first holder, all go without. So for pull from few
   holders the recurrence is optimistic by orders of magnitude; for push it is close.
 
-A contact is uniform over all n members, oneself included: that is the i/n of the thesis. A real member does
-not call itself, so real gossip is a little faster.
+A contact is uniform over all n members, including oneself: that is the i/n of the thesis. A real member does
+not contact itself, so real gossip is a little faster.
 
 `loss` is per message. A pull needs a request and a repair, a push needs a digest, a request and a repair
 (000 §4: two messages against three), so one contact succeeds with probability (1 - loss)^2 or (1 - loss)^3.
@@ -28,7 +28,7 @@ MESSAGES = {"pull": 2, "push": 3}
 MODELS = ("markov", "recurrence")
 ROUNDS_MAX = 10_000
 FARTHEST = 1.1
-"""At this many times the longest round-trip time the chance of a biased contact is zero."""
+"""At this many times the longest round-trip time, the chance of a biased contact is zero."""
 
 
 def pull_markov(n: int, reached: int, rounds: int, loss: float = 0.0) -> float:
@@ -37,7 +37,7 @@ def pull_markov(n: int, reached: int, rounds: int, loss: float = 0.0) -> float:
 
 
 def pull_failure(n: int, reached: int, rounds: int, loss: float = 0.0) -> float:
-    """Probability that some member still lacks the packet after `rounds`, accurate however small it is.
+    """Probability that some member still lacks the packet after `rounds`; accurate however small it is.
 
     With i holders, each of the n - i others independently pulls it with probability
     s_i = (i / n) (1 - loss)^2, so the number of new holders is binomial:
@@ -45,7 +45,7 @@ def pull_failure(n: int, reached: int, rounds: int, loss: float = 0.0) -> float:
         p(i, j) = C(n - i, j - i) s_i^(j - i) (1 - s_i)^(n - j)   for j >= i, else 0.
 
     The failure is the mass on the states below n: a sum of positive terms, hence without cancellation.
-    The scan has "0 if i < j" where it must be j < i: holders never decrease.
+    The scan has "0 if i < j" where it must be j < i: the number of holders never decreases.
 
     Reference: 000 §4.2.1
     """
@@ -104,8 +104,8 @@ def rounds_needed(
 ) -> int:
     """Fewest rounds after which some member lacks the packet with probability at most `failure`.
 
-    Selection is uniform. model="markov" is exact and for pull only; model="recurrence" is the thesis's
-    own way to its Figure 4-2, for pull and push.
+    Selection is uniform. model="markov" is exact, and for pull only; model="recurrence" is how the thesis
+    itself arrives at its Figure 4-2, for pull and push.
 
     Reference: 000 §4.2, Figure 4-2
     """
@@ -128,19 +128,20 @@ def rounds_needed(
 
 
 def rounds_bound(n: int, reached: int, failure: float) -> float:
-    """The thesis's closed form: a number of rounds of lossless uniform pull that is enough.
+    """The thesis's closed form for a sufficient number of rounds of lossless uniform pull.
 
-    Beyond half of the group, a member's chance of missing the packet falls at least by e per round, and by
-    the union bound ln((n - reached) / failure) rounds are enough. Below half, the holders grow at least by
-    e per round, which adds at most 1 + ln(n / (2 reached)) rounds before. Together, for reached <= n / 2,
+    Beyond half of the group, a member's chance of missing the packet falls by at least a factor e per round,
+    and by the union bound ln((n - reached) / failure) rounds are enough. Below half, the number of holders
+    grows by at least a factor e per round, which adds at most 1 + ln(n / (2 reached)) rounds before. Together,
+    for reached <= n / 2,
 
         k >= 1 + ln(n (n - reached) / (2 reached failure)).
 
-    The thesis calls it a lower bound: of the k that are enough. (Where it writes P_k < delta it means
-    1 - P_k.) "By e per round" is not exact: a first round from half only halves the chance, and in a group
-    of two every round does. Compared with `rounds_needed` for n = 3 to 300 and failures down to 1e-12, the
-    bound is enough for the recurrence, and for the Markov chain from two holders on; from one holder it can
-    be short by seven rounds for n = 3, by two up to n = 13, by one up to n = 40.
+    The thesis calls it a lower bound, meaning: on the k that are enough. (Where it writes P_k < delta it means
+    1 - P_k.) "By a factor e per round" is not exact: a first round from half only halves the chance, and in a
+    group of two every round does. Compared with `rounds_needed` for n = 3 to 300 and failures down to 1e-12,
+    the bound is enough for the recurrence, and for the Markov chain from two or more holders; from one holder
+    it can be short by seven rounds for n = 3, by two up to n = 13, by one up to n = 40.
 
     Reference: 000 §4.2.2
     """
@@ -165,9 +166,9 @@ def biased_contact(rtt_matrix: FloatArray, power: float) -> FloatArray:
 
     power 0 is `uniform_contact`, 1 the linear and 2 the quadratic bias of 000 §7.5, as the protocols draw their
     targets. The thesis says that the probability drops linearly (quadratically) with the increase in round-trip
-    time and gives no formula; 1.1 keeps the farthest member from being cut off. r_max is each member's own. Each
-    member keeps the chance 1 / n of contacting itself, so that only the bias differs between powers. The diagonal
-    of `rtt_matrix` is ignored.
+    time, and gives no formula; 1.1 keeps the farthest member from being cut off. Each member has an r_max of its
+    own. Each member keeps the chance 1 / n of contacting itself, so that only the bias differs between powers. The
+    diagonal of `rtt_matrix` is ignored.
     """
     rtt = np.array(rtt_matrix, dtype=np.float64)
     n = _square("rtt_matrix", rtt)
@@ -206,7 +207,7 @@ def _markov_failures(n: int, reached: int, loss: float) -> Iterator[float]:
 
 
 def _recurrence_missing(contact: FloatArray, initial: FloatArray, mechanism: str, loss: float) -> Iterator[FloatArray]:
-    """1 - P[k] of `recurrence` for k = 0, 1, 2, ...: kept as the complement, which is what becomes tiny."""
+    """1 - P[k] of `recurrence` for k = 0, 1, 2, ...: computed as the complement, because that is what becomes tiny."""
     contact = np.asarray(contact, dtype=np.float64)
     missing = 1.0 - np.asarray(initial, dtype=np.float64)
     n = _square("contact", contact)
@@ -221,7 +222,7 @@ def _recurrence_missing(contact: FloatArray, initial: FloatArray, mechanism: str
 
 
 def _pull_miss(contact: FloatArray, missing: FloatArray, arrives: float) -> FloatArray:
-    """1 - get: a message is lost, or one calls oneself, or a member that lacks the packet too."""
+    """1 - get: a message is lost, or a member contacts itself or another member that lacks the packet."""
     itself = np.diag(contact)
     result: FloatArray = (1.0 - arrives) + arrives * (itself + contact @ missing - itself * missing)
     return result

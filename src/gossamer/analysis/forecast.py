@@ -1,6 +1,6 @@
-"""What a run of rpbcast with given settings will show: deliveries, latency, repairs, memory, traffic.
+"""Predicts what a run of rpbcast with given settings will show: deliveries, latency, repairs, memory, traffic.
 
-The rates here are what the simulator measures in a group without faults, on a network whose only faults are
+The rates are what the simulator measures in a group without faults, on a network whose only faults are
 independent losses at each receiver and whose round-trip time is the same between all members.
 """
 
@@ -13,18 +13,18 @@ from gossamer.analysis.binomial import FloatArray
 from gossamer.analysis.timeline import Timeline, found_survival, timeline
 
 LOGGER_ROUNDS = 16
-"""Every so many rounds a member gossips to the logger, whoever it would have drawn."""
+"""Once in this many rounds, a member gossips to the logger instead of a random member."""
 SIGNATURE_ROUNDS = (0, 2, 6, *range(14, 400, 8))
-"""Rounds after a change in which a signature is sent: ever more rarely, at last every eighth."""
+"""Rounds after a change in which a signature is sent: at growing intervals, finally every eighth round."""
 WRONG_PERIODS = 0.75
-"""How long a member that missed a change is at odds with the others, in periods: measured, see docs/analysis.md."""
+"""For how many periods a member that missed a change disagrees with the others: measured, see docs/analysis.md."""
 ANSWERS_PER_LIST = 0.5
-"""How often a list that arrives is answered with what it lacks: measured, too."""
+"""How often a list that arrives is answered with what it lacks: also measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What is wanted of a group."""
+    """The requirements of a group."""
 
     members: int
     loss: float
@@ -43,32 +43,32 @@ class Sizes:
     data: int
     repair: int
     gossip: int
-    """With nothing to report."""
+    """A gossip with nothing to report."""
     signature: int
-    """In a gossip, more for the hash of the idle senders."""
+    """What the hash of the idle senders adds to a gossip."""
     gap: int
-    """In a gossip, more for the first gap of a sender."""
+    """What the first gap of a sender adds to a gossip."""
     next_gap: int
-    """In a gossip, more for each further gap of the same sender."""
+    """What each further gap of the same sender adds to a gossip."""
     seen: int
-    """In a gossip to the logger, more for each sender."""
+    """What each sender adds to a gossip to the logger."""
     request: int
     ack: int
     heartbeat: int
     heartbeats: int
-    """The list of idle senders, while it is empty; each of them adds as much as to `seen`."""
+    """An empty list of idle senders; each sender adds as much as `seen`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From publishing to delivery, at any member, the publisher included (who needs no time)."""
+    """The time from publishing to delivery at any member, including the publisher (which needs no time)."""
 
     members: int
     loss: float
     rtt: float
     step_s: float
     late: FloatArray
-    """late[i]: of what the first pass lost, the share that comes in step i after it was due."""
+    """late[i]: the share of what the first pass lost that arrives in step i after it was due."""
 
     def quantile(self, q: float) -> float:
         """The time within which a share q of all deliveries happens."""
@@ -94,7 +94,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Rates are per second; `repair_rate` and `overhead` are a member's own, on average."""
+    """What to expect of a run. Rates are per second; `repair_rate` and `overhead` are averages per member."""
 
     first_pass: float
     latency: Latency
@@ -121,13 +121,13 @@ def forecast(
     retry: float,
     survives: FloatArray | None = None,
 ) -> Forecast:
-    """What rpbcast with these settings leads to; `survives` is `found_survival`, if it is known already."""
+    """Predict the run of rpbcast with these settings; `survives` is `found_survival`, if already known."""
     n, loss, rate = demand.members, demand.loss, demand.rate
     if survives is None:
         survives = found_survival(rate, demand.senders, loss, period)
     course = timeline(n, loss, survives, period=period, rtt=demand.rtt, kept=kept, fanout=fanout, retry=retry)
     gaps = rate * (n - 1) * loss
-    logged = rate * (1 - 1 / n if demand.senders == n else 1)  # the last member is the logger, and may send too
+    logged = rate * (1 - 1 / n if demand.senders == n else 1)  # the last member is the logger, and may also send
     resends = resends_per_packet(demand, course, period, retry) * logged
     to_logger = 1 / LOGGER_ROUNDS + (1 - 1 / LOGGER_ROUNDS) / (n - 1)
     share_asked = (1 / (n - 1) + course.rounds * fanout * to_logger) / (1 + course.rounds * fanout)
@@ -150,13 +150,13 @@ def forecast(
 
 
 def resends_per_packet(demand: Demand, course: Timeline, period: float, retry: float) -> float:
-    """How often a sender sends a packet to the logger again, because no acknowledgement came (000 §3.1).
+    """How often a sender sends a packet to the logger again because no acknowledgement came (000 §3.1).
 
     A packet is sent again at the second tick after it was published, at an age between one and two retry
-    periods: if the logger has it, but its acknowledgement was lost, or if the logger still lacks it. Each
-    later tick ends that with probability (1 - loss)^2. The logger's gossip, too, acknowledges (000 §5.2): it
+    periods, if the logger has it but its acknowledgement was lost, or if the logger still lacks it. Each
+    later tick ends that with probability (1 - loss)^2. The logger's gossip also acknowledges (000 §5.2): it
     goes to each member with probability 1 / (n - 1) per round and says up to where it has all that member's
-    packets, which reaches to this one if no older one is open: exp(-r loss int_age^inf P(open longer than x) dx).
+    packets, which includes this one if no older one is open: exp(-r loss int_age^inf P(open longer than x) dx).
     """
     n, loss = demand.members, demand.loss
     first, last = round(retry / course.step_s), round(2 * retry / course.step_s)
@@ -171,7 +171,7 @@ def resends_per_packet(demand: Demand, course: Timeline, period: float, retry: f
 
 
 def _overhead(demand: Demand, sizes: Sizes, course: Timeline, period: float, fanout: int, acks: float) -> float:
-    """Bytes per second and member of all that is neither data nor repair."""
+    """Bytes per second and member of everything that is neither data nor repair."""
     n, loss, rate = demand.members, demand.loss, demand.rate
     idle = math.exp(-rate / demand.senders * period)  # the chance of a pause of a period or more
     gossip = sizes.gossip + _signatures(demand, sizes, idle, period)
@@ -184,19 +184,19 @@ def _overhead(demand: Demand, sizes: Sizes, course: Timeline, period: float, fan
 
 
 def _gaps_in_gossip(demand: Demand, sizes: Sizes, course: Timeline, period: float) -> float:
-    """Bytes that the gaps take in a gossip: their number is about Poisson, and neighbours merge into one."""
+    """Bytes that gaps take in a gossip: their number is roughly Poisson, and neighbours merge into one."""
     open_gaps = demand.rate / demand.senders * demand.loss * (1 - demand.loss) * period * course.rounds
     any_gap = -math.expm1(-open_gaps)
     return demand.senders * (any_gap * sizes.gap + (open_gaps - any_gap) * sizes.next_gap)
 
 
 def _signatures(demand: Demand, sizes: Sizes, idle: float, period: float) -> float:
-    """Bytes per gossip for agreeing on the idle senders: the hash of them, and the lists where hashes differ.
+    """Bytes per gossip for agreeing on the idle senders: their hash, and the lists sent where hashes differ.
 
-    Senders fall idle and wake at a rate c = 2 rate idle in all. A hash is sent if anybody is idle, in the first
+    Senders fall idle and wake at a total rate c = 2 rate idle. A hash is sent if any sender is idle, in the first
     round after a change and then more and more rarely. Two members disagree if a change is on its way between
-    them, or if one has missed it and was not yet put right: 1 - exp(-c (rtt / 2 + 2 loss (1 - loss) w)). Then the
-    target sends its list, and at times gets back what it lacks.
+    them, or if one has missed it and was not yet corrected: 1 - exp(-c (rtt / 2 + 2 loss (1 - loss) w)). Then the
+    target sends its list, and sometimes gets back what it lacks.
 
     Reference: 000 §5.1
     """

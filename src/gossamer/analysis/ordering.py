@@ -32,8 +32,8 @@ def point_to_point(
         propagation  n + e messages    at most (d + 1) L + (n + e) P
 
     d = depth is how far below the primary destination the deepest member is, e = extra the number of
-    sites on the way that are no members. The last delay is a bound: a path of d hops waits at most for all
-    n - 1 + e sends in the tree, and meets it only if it comes last at every site.
+    sites on the way that are not members. The last delay is a bound: a path of d hops waits at most for all
+    n - 1 + e sends in the tree, and reaches the bound only if it comes last at every site.
 
     Reference: 002 §4.1 Table 1
     """
@@ -54,8 +54,8 @@ def broadcast(method: str, n: int, slot_s: float, depth: float = 1.0) -> Cost:
         central      2 messages        to the central site, and to the group
         propagation  d + 1 messages    to the primary destination, and one per level above the deepest
 
-    and the delay is slot_s per message. The last row assumes one forwarder per level; where several sites
-    of a level forward, each needs a message, so it is a lower bound: 1 + the sites that forward.
+    and the delay is slot_s per message. The last row assumes one forwarder per level, so it is a lower bound:
+    if several sites of a level forward, each needs a message, and it takes 1 + the sites that forward.
 
     Reference: 002 §4.2 Table 2
     """

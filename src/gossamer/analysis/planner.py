@@ -1,8 +1,8 @@
-"""From what is wanted to settings: rpbcast for a group of n with a given loss, rate and odds.
+"""From requirements to settings: rpbcast for a group of n with a given loss, rate and odds.
 
 `plan` chooses the few numbers that matter, the gossip period, the fanout and the rounds for which packets are
-kept, and says what they lead to: memory, bandwidth, latency, the logger's load. Every number comes with its
-formula and the paper that it is from. What a finished plan predicts of a run is its `forecast`.
+kept, and predicts their consequences: memory, bandwidth, latency, the logger's load. Every number comes with its
+formula and the paper that it is from. What a finished plan predicts about a run is its `forecast`.
 """
 
 import math
@@ -18,30 +18,30 @@ from gossamer.analysis.forecast import Demand, Forecast, Sizes, forecast
 from gossamer.analysis.timeline import STEPS, found_survival
 
 MEMBERS_MAX = 2000
-"""The exact chain has as many states as members; beyond this it takes too long."""
+"""The exact chain has as many states as there are members; with more than this it takes too long."""
 FAILURE_MIN = 1e-30
 """The chain is exact down to here."""
 PERIOD_RTTS = 5
-"""A round is at least this many round trips, so that it seldom asks for what is already on its way."""
+"""A round takes at least this many round trips, so that it seldom asks for what is already on its way."""
 PERIOD_MIN_S = 0.01
 OVERHEAD_SHARE = 0.02
-"""Gossip with nothing to say may take this share of the data's bandwidth, unless that makes a round too long."""
+"""Gossip with nothing to report may take this share of the data's bandwidth, unless that makes a round too long."""
 PERIOD_FOR_OVERHEAD_MAX_S = 1.0
 ROUNDS_WANTED = 32
-"""The fanout grows until packets need to be kept for no more rounds than this."""
+"""The fanout grows until packets need to be kept for at most this many rounds."""
 FANOUT_MAX = 8
 ROUNDS_MAX = 1000
 BIMODAL_MEMBERS_MAX = 200
 _IGNORED = 1e-45
 CRASH = 0.001
-"""004 §6: the chance that a process crashes during a run, for what pbcast alone would need."""
+"""004 §6: the chance that a process crashes during a run, used for what pbcast alone would need."""
 
 Lateness: TypeAlias = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanEntry:
-    """One number of a plan. `value` is None where nothing would do."""
+    """One number of a plan. `value` is None if no value is enough."""
 
     name: str
     value: float | None
@@ -52,7 +52,7 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to set, what it leads to, and why."""
+    """What to set, what follows from it, and why."""
 
     demand: Demand
     settings: Mapping[str, Any]
@@ -66,7 +66,7 @@ class Plan:
 
 
 def plan(demand: Demand, sizes: Sizes) -> Plan:
-    """Settings of rpbcast that meet `demand`, where messages are as long as `sizes` says."""
+    """Settings of rpbcast that meet `demand`, for messages of these `sizes`."""
     check(demand)
     period = gossip_period(demand.rtt, demand.rate * sizes.data, sizes.gossip)
     survives = found_survival(demand.rate, demand.senders, demand.loss, period)
@@ -94,7 +94,7 @@ def plan(demand: Demand, sizes: Sizes) -> Plan:
 
 
 def check(demand: Demand) -> None:
-    """ValueError, with the name, the value and what is allowed, for what cannot be planned for."""
+    """Raise ValueError, with the name, the value and what is allowed, for a demand that cannot be planned for."""
     checks.whole("members", demand.members, 2, MEMBERS_MAX)
     checks.below_one("loss", demand.loss)
     checks.between("failure", demand.failure, FAILURE_MIN, 1.0)
@@ -108,8 +108,8 @@ def gossip_period(rtt: float, data_bandwidth: float, gossip_bytes: float) -> flo
     """The length of a round, in seconds, rounded up to a millisecond.
 
     At least five round trips, so that few rounds ask for what is already on its way (a share rtt / period of the
-    gaps is asked for twice), and at least as long as keeps idle gossip at 2% of the data's bandwidth, but for the
-    sake of that no longer than a second. With 50 ms it is the thesis's 0.25 s.
+    gaps is asked for twice), and long enough to keep idle gossip at 2% of the data's bandwidth, though for that
+    alone no longer than a second. With 50 ms it is the thesis's 0.25 s.
 
     Reference: 000 §4.1, Table 7.1
     """
@@ -118,10 +118,10 @@ def gossip_period(rtt: float, data_bandwidth: float, gossip_bytes: float) -> flo
 
 
 def fanout_and_rounds(demand: Demand, late: Lateness) -> tuple[int, int, float]:
-    """The smallest fanout for which a packet is kept for 32 rounds at most, these rounds, and `rounds_kept`'s odds.
+    """The smallest fanout for which packets are kept for at most 32 rounds, these rounds, and the odds after them.
 
-    One target per round is enough for pull (000 §4.1) until losses are heavy: more targets would mostly send the
-    same packet twice. ValueError if not even the largest fanout meets the target in a thousand rounds.
+    One target per round is enough for pull (000 §4.1) unless losses are heavy: more targets would mostly send the
+    same packet twice. ValueError if even the largest fanout does not meet the target in a thousand rounds.
     """
     for fanout in range(_fanout_at_least(demand), FANOUT_MAX + 1):
         most = ROUNDS_WANTED if fanout < FANOUT_MAX else ROUNDS_MAX
@@ -132,7 +132,7 @@ def fanout_and_rounds(demand: Demand, late: Lateness) -> tuple[int, int, float]:
 
 
 def _fanout_at_least(demand: Demand) -> int:
-    """Where to begin: one less than what the means of `lacking` ask for, which takes no time."""
+    """Where to begin: one less than what the means of `lacking` ask for, which are quick to compute."""
     if _mean_lacking(demand, FANOUT_MAX, ROUNDS_MAX) > demand.failure:
         raise _too_lossy(demand)
     enough = (f for f in range(1, FANOUT_MAX) if _mean_lacking(demand, f, ROUNDS_WANTED) <= demand.failure)
@@ -149,7 +149,7 @@ def _mean_lacking(demand: Demand, fanout: int, attempts: int) -> float:
 
 def _too_lossy(demand: Demand) -> ValueError:
     return ValueError(
-        f"loss is {demand.loss!r}; allowed: less, for {ROUNDS_MAX} rounds with fanout {FANOUT_MAX} do not meet "
+        f"loss is {demand.loss!r}; allowed: less, because {ROUNDS_MAX} rounds with fanout {FANOUT_MAX} do not meet "
         f"failure={demand.failure!r}"
     )
 
@@ -157,7 +157,7 @@ def _too_lossy(demand: Demand) -> ValueError:
 def rounds_kept(demand: Demand, late: Lateness, fanout: int = 1, most: int = ROUNDS_MAX) -> tuple[int, float]:
     """Fewest rounds for which packets must be kept so that gossip meets the target, and the chance that it fails.
 
-    If `most` rounds are too few, these, and the chance after them. Reference: 000 §4.2.1, §4.3
+    If `most` rounds are too few, `most` and the chance after them. Reference: 000 §4.2.1, §4.3
     """
     left = left_after(demand, late, fanout)
     kept, chance = 1, next(left)
@@ -167,15 +167,15 @@ def rounds_kept(demand: Demand, late: Lateness, fanout: int = 1, most: int = ROU
 
 
 def left_after(demand: Demand, late: Lateness, fanout: int = 1) -> Iterator[float]:
-    """The chance that some member goes without, at most, if packets are kept for 1, 2, ... rounds.
+    """An upper bound on the chance that some member goes without, if packets are kept for 1, 2, ... rounds.
 
-    A packet that is kept for g rounds of its holder is there for at least g periods. A member that finds its gap
-    in the k-th period after the first pass, its request's way included, has g + 1 - k attempts in that time: one
-    at once, then one per round. So the chance that some member goes without is at most
+    A packet that is kept for g rounds of its holder is there for at least g periods. A member that finds its gap,
+    and whose request arrives, in the k-th period after the first pass has g + 1 - k attempts in that time: one at
+    once, then one per round. So the chance that some member goes without is at most
 
         sum_k P(found in period k) L(g + 1 - k),
 
-    with L(a) the expected number of members without the packet after a attempts of all, from the exact chain
+    with L(a) the expected number of members without the packet after a attempts by all, from the exact chain
     (`lacking`): an upper bound, as P(at least one) is at most the mean, and close where it is small.
     late(k) = P(not found within k periods).
 
@@ -192,12 +192,12 @@ def left_after(demand: Demand, late: Lateness, fanout: int = 1) -> Iterator[floa
 
 
 def lacking(n: int, loss: float, fanout: int = 1) -> Iterator[float]:
-    """The expected number of members without the packet after 0, 1, 2, ... attempts of each of them to pull it.
+    """The expected number of members without the packet after 0, 1, 2, ... attempts by each of them to pull it.
 
-    The chain of `convergence.pull_failure`, by the number m that lack the packet, with three differences that
-    are rpbcast's: it begins after a first pass, m ~ Binomial(n - 1, loss); nobody asks itself, so an attempt
+    The chain of `convergence.pull_failure`, by the number m that lack the packet, with three differences specific
+    to rpbcast: it begins after a first pass, m ~ Binomial(n - 1, loss); nobody asks itself, so an attempt
     succeeds with s = (1 - loss)^2 (n - m) / (n - 1); and from the second attempt on there are `fanout` at once,
-    which fail together with (1 - s)^fanout. The next m is binomial.
+    which all fail with (1 - s)^fanout. The next m is binomial.
 
     Reference: 000 §4.2.1
     """
@@ -209,7 +209,7 @@ def lacking(n: int, loss: float, fanout: int = 1) -> Iterator[float]:
     if fanout > 1:
         step = _step(n, loss, fanout)
     while True:
-        likely = int(np.argmax(mass[::-1].cumsum() > _IGNORED))  # counted from the top: how many are not
+        likely = int(np.argmax(mass[::-1].cumsum() > _IGNORED))  # the number of unlikely states, counted from the top
         mass = mass[: len(mass) - likely]
         yield float(mass @ m[: len(mass)])
         mass = mass @ step[: len(mass), : len(mass)]
@@ -218,7 +218,7 @@ def lacking(n: int, loss: float, fanout: int = 1) -> Iterator[float]:
 def _step(n: int, loss: float, fanout: int) -> FloatArray:
     m = np.arange(n)
     success = (1.0 - loss) ** 2 * (n - m) / (n - 1)
-    success[0] = 0.0  # nobody is there to ask
+    success[0] = 0.0  # nobody has to ask
     stays = (1.0 - success) ** fanout
     return pmf(m[None, :], m[:, None], stays[:, None], 1.0 - stays[:, None])
 
@@ -337,10 +337,10 @@ def _logger(expected: Forecast) -> tuple[PlanEntry, ...]:
 
 
 def push_rounds(n: int, reached: int, failure: float, loss: float) -> int | None:
-    """`convergence.rounds_needed` by the push recurrence, at once for any n; None if ten thousand are too few.
+    """`convergence.rounds_needed` by the push recurrence, fast for any n; None if ten thousand are too few.
 
     Selection is uniform, so all that lack the packet do so with the same probability m, and with
-    d = (1 - loss)^3 / n a round makes of it m (1 - d)^reached (1 - d (1 - m))^(n - reached - 1).
+    d = (1 - loss)^3 / n a round turns it into m (1 - d)^reached (1 - d (1 - m))^(n - reached - 1).
 
     Reference: 000 §4.2.2
     """
@@ -354,7 +354,7 @@ def push_rounds(n: int, reached: int, failure: float, loss: float) -> int | None
 
 
 def _pbcast(demand: Demand) -> tuple[PlanEntry, ...]:
-    """What gossip of digests would need without a logger behind it."""
+    """What digest gossip would need without a logger."""
     n, loss = demand.members, demand.loss
     reached = max(1, int(n * (1.0 - loss)))
     rounds = push_rounds(n, reached, demand.failure, loss) if reached < n else 0
@@ -368,7 +368,7 @@ def _pbcast(demand: Demand) -> tuple[PlanEntry, ...]:
 def _pbcast_fanout(demand: Demand, rounds: int | None) -> tuple[int | None, str]:
     n = demand.members
     if n > BIMODAL_MEMBERS_MAX:
-        return rounds, "one per round of pbcast_rounds (the chain takes too long for so many)"
+        return rounds, "one per round of pbcast_rounds (the chain takes too long for this many members)"
     lost = 1.0 - (1.0 - demand.loss) ** 3
 
     def odds(fanout: int) -> float:
@@ -380,4 +380,4 @@ def _pbcast_fanout(demand: Demand, rounds: int | None) -> tuple[int | None, str]
     while enough - short > 1:
         middle = (short + enough) // 2
         short, enough = (short, middle) if odds(middle) <= demand.failure else (middle, enough)
-    return enough, "per holder in all, fewest with P(neither almost all nor none) <= failure"
+    return enough, "total per holder, fewest with P(neither almost all nor none) <= failure"

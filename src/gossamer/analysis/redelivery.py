@@ -1,8 +1,8 @@
 """What it costs to serve members behind a partition (001 §6).
 
 *basic*: the source sends each packet to each member until that member acknowledges it.
-*coordinator*: the members that are cut off elect one of them, who alone probes for the end of the partition
-and then has the missed packets multicast to all of them. The source never repeats anything unasked.
+*coordinator*: the members that are cut off elect one of them, which alone probes for the end of the partition
+and then has the missed packets multicast to all of them. The source repeats nothing unless asked.
 """
 
 import math
@@ -13,11 +13,11 @@ ALGORITHMS = ("coordinator", "basic")
 
 
 def crossings(members: int, packets: int, algorithm: str = "coordinator", loss: float = 0.0) -> float:
-    """Expected sends over the one link that reconnects `members` members who missed `packets` packets.
+    """Expected sends over the one link that reconnects `members` members that missed `packets` packets.
 
     basic: one copy per member and packet, k m; coordinator: one per packet, m, since the multicast copies
     a packet only beyond the link. A copy is lost on the link with probability `loss` and then sent again, so
-    each takes 1 / (1 - loss) sends (geometric). The ratio is k in any case.
+    each takes 1 / (1 - loss) sends (geometric). The ratio is always k.
 
     Reference: 001 §6
     """
@@ -32,7 +32,7 @@ def crossings(members: int, packets: int, algorithm: str = "coordinator", loss: 
 def futile_sends(members: int, rate: float, outage_s: float, period_s: float, algorithm: str = "coordinator") -> float:
     """Expected sends into the partition while it lasts, none of which can arrive.
 
-    basic: packets appear at `rate` per second and go to each member at once and every `period_s` again
+    basic: packets appear at `rate` per second and go to each member at once, and again every `period_s`
     until the end. One that appears x seconds before the end is sent 1 + floor(x / period) times; with
     whole = floor(outage / period), the integral over x gives
 
@@ -58,7 +58,7 @@ def control_messages(
 ) -> float:
     """Expected messages that carry no data, in `duration_s` without failures.
 
-    basic: an acknowledgment per packet and member. coordinator: a null message whenever the source has been
+    basic: one acknowledgment per packet and member. coordinator: a null message whenever the source has been
     silent for `silence_s`, so that members notice what they miss. With Poisson packets, a silence of at
     least j silence_s follows a packet with probability exp(-j rate silence_s); summed over j, that is
 

@@ -1,9 +1,9 @@
 """One gap through time: when it is found, when it is asked for, when it is filled.
 
-A member that missed a packet finds out when anything later of the same sender reaches it. It asks one peer at
-once, and then in each of its rounds as many as the fanout says, until the packet comes; a peer that has collected
-the packet meanwhile says so, and the gap moves on to the logger (000 §4.1, §4.3). Times are counted from the
-moment at which the first pass should have brought the packet.
+A member that missed a packet finds out when anything later from the same sender reaches it. It asks one peer at
+once, and then in each of its rounds as many as the fanout says, until the packet arrives; a peer that has
+collected the packet meanwhile says so, and the gap moves on to the logger (000 §4.1, §4.3). Times are counted from
+the moment at which the first pass should have brought the packet.
 
 This is a mean-field model: whether the others have the packet is replaced by the probability that they do.
 docs/analysis.md shows how far it is from simulation.
@@ -17,7 +17,7 @@ from gossamer.analysis import checks
 from gossamer.analysis.binomial import FloatArray
 
 STEPS = 256
-"""Into which a gossip period is divided: all times are right to one step."""
+"""The number of steps in a gossip period: all times are right to one step."""
 _PERIODS_MAX = 64
 _PHASES = 64
 _ATTEMPTS_MAX = 512
@@ -26,15 +26,15 @@ _NOTHING = 1e-18
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What becomes of a gap."""
+    """The course of a gap."""
 
     step_s: float
     filled: FloatArray
-    """filled[i]: the chance that the packet comes in step i, that is by (i + 1) step_s."""
+    """filled[i]: the chance that the packet arrives in step i, that is, by (i + 1) step_s."""
     repairs: float
-    """Repairs sent on its behalf, on average; more than one where one is lost or two cross."""
+    """Average number of repairs sent for it; more than one if one is lost or two cross."""
     rounds: float
-    """Rounds in which it was asked for, on average, the first request not counted."""
+    """Average number of rounds in which it was asked for, not counting the first request."""
     collected: float
     """The chance that peers have collected the packet before they could send it, so that the logger must."""
 
@@ -50,14 +50,14 @@ def timeline(
     fanout: int = 1,
     retry: float | None = None,
 ) -> Timeline:
-    """The course of a gap, found as `found_survival` says, in a group of n who keep a packet for `kept` rounds.
+    """The course of a gap, found as in `found_survival`, in a group of n that keep a packet for `kept` rounds.
 
     The request of attempt j leaves at a_0 = 0, a_j = (u + j - 1) period after the gap was found, with u uniform,
-    since rounds are out of step. It is answered with probability s_j = (1 - loss)^2 h(a_j + rtt / 2), h being the
-    share of the n - 1 others that have the packet then: h(t) = 1 - loss (n - 2) / (n - 1) Q(t), where Q is the
-    chance that a gap like this one is still open. A round makes `fanout` such attempts. So the packet comes at
+    since rounds are out of step. It is answered with probability s_j = (1 - loss)^2 h(a_j + rtt / 2), where h is
+    the share of the n - 1 others that have the packet then: h(t) = 1 - loss (n - 2) / (n - 1) Q(t), and Q is the
+    chance that a gap like this one is still open. A round makes `fanout` such attempts. So the packet arrives at
     a_j + rtt with probability s_j prod_{i<j} (1 - s_i), and a repair is sent, needed or not, for every attempt
-    that is made before an earlier one is answered: with a round within rtt of the first request, two cross.
+    that is made before an earlier one is answered: if a round falls within rtt of the first request, two cross.
     A period is at least one rtt.
     """
     checks.at_least("period", period, rtt)
@@ -67,9 +67,9 @@ def timeline(
     at, fails, holders = _attempts(n, loss, period, rtt, attempts, fanout)
     reach_first = np.cumprod(np.column_stack([np.ones(_PHASES), fails[:, :-1]]), axis=1)
     answered = reach_first * (1.0 - fails)
-    answered[:, -1] = reach_first[:, -1]  # what is still open goes on; the last attempt stands for the rest
+    answered[:, -1] = reach_first[:, -1]  # what is still open continues; the last attempt stands for the rest
     made = reach_first.copy()
-    crossing = np.clip(rtt / period * _PHASES - np.arange(_PHASES), 0.0, 1.0)  # of each phase, before the answer
+    crossing = np.clip(rtt / period * _PHASES - np.arange(_PHASES), 0.0, 1.0)  # share of each phase before the answer
     made[:, 1] += crossing * (1.0 - reach_first[:, 1])
     asked = made.copy()
     asked[:, 1:] *= fanout
@@ -82,7 +82,7 @@ def timeline(
     filled = _by_logger(notes, loss, rtt, period if retry is None else retry, step)
     back = round(rtt / 2 / step)
     filled[back : back + len(when)] += asked_when - notes
-    # A logger whose own buffer still has the packet answers as a peer.
+    # A logger whose own buffer still has the packet answers like a peer.
     in_log = np.clip((when + rtt) / period - kept, 0.0, 1.0)
     return Timeline(
         step_s=step,
@@ -94,11 +94,11 @@ def timeline(
 
 
 def found_survival(rate: float, senders: int, loss: float, period: float) -> FloatArray:
-    """P(gap not found within i steps), i = 0, 1, ...; the last entry stays for ever.
+    """P(gap not found within i steps), i = 0, 1, ...; the last entry remains for ever.
 
-    With Poisson packets of rate r = rate / senders, those that arrive find the gap: exp(-r (1 - loss) t). Among
+    With Poisson packets of rate r = rate / senders, those that arrive reveal the gap: exp(-r (1 - loss) t). Among
     those that are lost, a Poisson process of rate m = r loss, a pause of a period makes the sender multicast a
-    heartbeat (000 §5.1), which is lost with probability `loss`. After that, signatures show the gap: those in the
+    heartbeat (000 §5.1), which is lost with probability `loss`. After that, signatures reveal the gap: those in the
     gossip of others, once a period, which take three messages, and those in the member's own, which take two but
     are only sent if it knows of another idle sender, with probability o: at a rate of about
     e = ((1 - loss)^3 + o (1 - loss)^2) / period. With w(u) = 1 for u < period and loss exp(-e (u - period)) from
@@ -129,9 +129,9 @@ def found_survival(rate: float, senders: int, loss: float, period: float) -> Flo
 def _attempts(
     n: int, loss: float, period: float, rtt: float, attempts: int, fanout: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """By phase u and attempt j: when its request leaves, the chance that it fails, and the share of holders.
+    """By phase u and attempt j: when the request leaves, the chance that it fails, and the share of holders.
 
-    Within a round, the phases before u - rtt / (2 period) have had their answer already.
+    Within a round, the phases before u - rtt / (2 period) already have their answer.
     """
     u = (np.arange(_PHASES) + 0.5) / _PHASES
     at = np.column_stack([np.zeros(_PHASES), (u[:, None] + np.arange(attempts - 1)) * period])
@@ -155,7 +155,7 @@ def _attempts(
 
 
 def _spread(times: FloatArray, chances: FloatArray, step: float) -> FloatArray:
-    """The chances summed by step, times rounded up."""
+    """Sum the chances by step, with times rounded up."""
     index = np.ceil(times.ravel() / step - 1e-9).astype(np.int64)
     spread: FloatArray = np.bincount(index, weights=chances.ravel()).astype(np.float64)
     return spread
@@ -170,8 +170,8 @@ def _sum(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _by_logger(notes: FloatArray, loss: float, rtt: float, retry: float, step: float) -> FloatArray:
-    """From asking a peer that has collected the packet to the logger's repair: the note, then request and
-    repair, repeated each `retry` until both arrive; the last try stands for the rest."""
+    """When the logger's repair arrives after asking a peer that has collected the packet: the note comes first,
+    then request and repair, repeated every `retry` until both arrive; the last try stands for the rest."""
     tries = 16
     chances = (1.0 - loss) ** 2 * (1.0 - (1.0 - loss) ** 2) ** np.arange(tries)
     chances[-1] += 1.0 - chances.sum()

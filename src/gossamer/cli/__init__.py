@@ -1,7 +1,7 @@
 """The command line: one module per command, each imported only when it runs.
 
-Exit codes: 0 fine; 1 what was asked for failed (a violation, a claim not met); 2 wrong usage or input that
-cannot be read, with one line on standard error and no traceback.
+Exit codes: 0 success; 1 the command ran and the answer is bad (a violation, a claim not met); 2 wrong usage or
+unreadable input, with one line on standard error and no traceback.
 """
 
 import sys
@@ -28,14 +28,14 @@ def main() -> None:
         command = context.command_path if context is not None else "gossamer"
         says = str(cast(Any, error).format_message()).rstrip(".")
         if not says:
-            sys.exit(2)  # no command at all: the help was shown
+            sys.exit(2)  # no command was given: the help has been shown
         _fail(f"{command}: {says}; see {command} --help")
     except (FilterError, PipelineError, SettingError, StoreError, SubjectError, TraceError) as error:
         _fail(f"gossamer: {error}")
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away (a pager, `head`): nothing more to say
+        sys.stderr.close()  # the reader of our output is gone (a pager, `head`)
         sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

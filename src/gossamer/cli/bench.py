@@ -1,4 +1,4 @@
-"""`gossamer bench`: how fast this machine is, with real processes: events per second, and one-way latency."""
+"""`gossamer bench`: events per second and one-way latency between real processes on this machine."""
 
 import asyncio
 import json
@@ -25,16 +25,18 @@ _PATIENCE_S = 120.0
 
 
 def bench(
-    events: Annotated[int, typer.Option(min=1000, help="Events to publish as fast as it goes.")] = 500_000,
-    size: Annotated[int, typer.Option(min=8, max=1 << 20, help="Bytes of an event.")] = 64,
+    events: Annotated[int, typer.Option(min=1000, help="Events to publish as fast as possible.")] = 500_000,
+    size: Annotated[int, typer.Option(min=8, max=1 << 20, help="Size of an event, in bytes.")] = 64,
     subscribers: Annotated[int, typer.Option(min=1, max=64, help="Subscriber processes.")] = 2,
-    rate: Annotated[int, typer.Option(min=1, help="Events per second while latency is measured.")] = 10_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long latency is measured.")] = 2.0,
-    sealed: Annotated[bool, typer.Option("--sealed", help="With a key.")] = False,
+    rate: Annotated[int, typer.Option(min=1, help="Events per second while measuring latency.")] = 10_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure latency.")] = 2.0,
+    sealed: Annotated[bool, typer.Option("--sealed", help="Seal the traffic with a key.")] = False,
     impair: Impair = "",
     as_json: AsJson = False,
 ) -> int:
-    """Measure throughput and latency between processes on this machine, every event counted at every subscriber.
+    """Measure throughput and latency between processes on this machine, counting every event at every subscriber.
+
+    Exit code 1 if an event is lost or does not arrive in time.
 
     Examples:
 
@@ -74,7 +76,7 @@ def bench(
 
 
 async def _publish(settings: Settings, subscribers: int, events: int, size: int, timed: int, rate: int) -> float:
-    """First all at once, then at a rate, stamped."""
+    """Publish all events at full speed, then timestamped ones at a fixed rate; returns when the first part began."""
     loop = asyncio.get_running_loop()
     async with Group("bench", settings) as group:
         while len(group.members()) <= subscribers:
@@ -85,7 +87,7 @@ async def _publish(settings: Settings, subscribers: int, events: int, size: int,
         for done in range(0, events, _AT_ONCE):
             await group.publish_many("bench.fast", payloads[: events - done])
         await group.flush()
-        await asyncio.sleep(1.0)  # let the slowest catch up, or latency would measure its queue
+        await asyncio.sleep(1.0)  # let the slowest catch up, or the latency would include its queue
         start = loop.time()
         for number in range(timed):
             stamp = _STAMP.pack(time.perf_counter_ns())

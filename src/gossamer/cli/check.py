@@ -1,4 +1,4 @@
-"""`gossamer check`: hold a trace against the specifications."""
+"""`gossamer check`: check a trace against the specifications."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,15 @@ from gossamer.spec import check as check_trace
 
 
 def check(
-    trace: Annotated[Path, typer.Argument(help="A trace (Parquet), from the simulator or a live run.")],
-    spec: Annotated[list[str] | None, typer.Option("--spec", help="Only this specification. May be repeated.")] = None,
+    trace: Annotated[Path, typer.Argument(help="A trace file (Parquet), from the simulator or from a live run.")],
+    spec: Annotated[
+        list[str] | None, typer.Option("--spec", help="Check only this specification. May be repeated.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
-    """Check a TRACE against the specifications that its protocol promises.
+    """Check a TRACE against the specifications that its protocol promises to meet.
 
-    Exit code 1 if one is violated; the offending rows are named.
+    Prints violations with the offending rows. Exit code 1 if there are any.
 
     Example:
 

@@ -1,7 +1,7 @@
 """`gossamer demo`: a publisher, subscribers and a logger as real processes on a bad line, and the ledger at the end.
 
-The demo does nothing that a person could not do by hand: it starts `gossamer logger`, `gossamer sub` and `gossamer pub`
-and watches them with what `gossamer stats` shows.
+The demo does nothing that you could not do by hand: it starts `gossamer logger`, `gossamer sub` and `gossamer pub`, and
+watches them as `gossamer stats` does.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ _GOODBYE_S = 15.0
 
 
 def demo(
-    members: Annotated[int, typer.Option(min=1, max=64, help="Subscribers.")] = 8,
-    loss: Annotated[float, typer.Option(min=0, max=0.5, help="Share of datagrams that each process loses.")] = 0.05,
+    members: Annotated[int, typer.Option(min=1, max=64, help="Number of subscribers.")] = 8,
+    loss: Annotated[float, typer.Option(min=0, max=0.5, help="Fraction of datagrams that each process loses.")] = 0.05,
     events: Annotated[int, typer.Option(min=1, help="Events to publish.")] = 20_000,
-    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0 is as fast as it goes.")] = 5000.0,
-    out: Annotated[Path | None, typer.Option(help="Keep the log, the traces and the ledger here.")] = None,
-    trace: Annotated[bool, typer.Option(help="Trace every process.")] = True,
-    spark: Annotated[bool, typer.Option(help="Archive and audit the events with Spark at the end.")] = False,
+    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0 means as fast as possible.")] = 5000.0,
+    out: Annotated[Path | None, typer.Option(help="Keep the log, the traces and the ledger in this directory.")] = None,
+    trace: Annotated[bool, typer.Option(help="Write a trace of every process.")] = True,
+    spark: Annotated[bool, typer.Option(help="At the end, archive and audit the events with Spark.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Run a group of real processes on this machine, with losses, and show that everything arrived exactly once.
+    """Run a group of real processes on this machine, with losses, and show that every event arrived exactly once.
 
-    Exit code 1 if any event did not arrive at every subscriber, once and in order.
+    Exit code 1 unless every event arrived at every subscriber, once and in order.
 
     Examples:
 
@@ -73,7 +73,7 @@ def demo(
 
 
 class Stage:
-    """The processes of one demo; all of them end with it."""
+    """The processes of one demo; leaving the context ends them all."""
 
     def __init__(self, folder: Path, members: int, loss: float, events: int, rate: float, trace: bool) -> None:
         self.folder = folder
@@ -102,7 +102,7 @@ class Stage:
                 process.wait()
 
     async def play(self, console: Console) -> None:
-        """From the first process to the last event."""
+        """Run the demo, from starting the first process to delivering the last event."""
         count = ["--count", str(self._events)]
         self._start("logger", "logger", self._group, "--store", str(self.folder / "log"), "--retain", "forever")
         await self._until(1)
@@ -116,12 +116,12 @@ class Stage:
         await self._watch(console)
 
     def results(self) -> list[dict[str, Any]]:
-        """What every subscriber said at its end."""
+        """What every subscriber reported when it ended."""
         files = sorted(self.folder.glob("subscriber-*.json"))
         return [json.loads(file.read_text()) for file in files]
 
     def faults(self, profile: dict[str, Any]) -> list[str]:
-        """What is wrong with one subscriber's story."""
+        """What is wrong with one subscriber's report; empty if nothing is."""
         verified = profile["verified"]
         if verified["right"] == self._events and not verified["wrong"] and not verified["lost"]:
             return []
@@ -144,7 +144,7 @@ class Stage:
         return os.environ | {"GOSSAMER_NAME": name}
 
     async def _until(self, wanted: int) -> None:
-        """Wait until so many members are there."""
+        """Wait until `wanted` members have found each other."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE_S
         while loop.time() < end:
@@ -152,7 +152,7 @@ class Stage:
             profiles = await probe(self._group, self._settings, wait=0.3, enough=wanted)
             if len(profiles) >= wanted and all(len(p["members"]) >= wanted for p in profiles):
                 return
-        raise SettingError(f"demo: the group did not come together within {PATIENCE_S:.0f} s; see gossamer doctor")
+        raise SettingError(f"demo: the group did not form within {PATIENCE_S:.0f} s; try `gossamer doctor`")
 
     async def _watch(self, console: Console) -> None:
         """Show the ledger until every subscriber has ended."""
@@ -178,7 +178,7 @@ class Stage:
         for name, process in self._processes.items():
             if process.poll() not in (None, 0):
                 words = (self.folder / f"{name}.txt").read_text().strip().splitlines()
-                raise SettingError(f"demo: {name} has ended: {words[-1] if words else process.returncode}")
+                raise SettingError(f"demo: {name} ended early: {words[-1] if words else process.returncode}")
 
 
 def _verdict(console: Console, failures: list[str], members: int, events: int) -> None:
@@ -192,4 +192,4 @@ def _verdict(console: Console, failures: list[str], members: int, events: int) -
 def _make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise SettingError(f"--out {folder}: is not empty; choose a new directory")
+        raise SettingError(f"--out {folder}: not empty; choose a new directory")

@@ -1,4 +1,4 @@
-"""The end of `gossamer demo --spark`: its events in Parquet, and an audit of every event at every subscriber."""
+"""The last step of `gossamer demo --spark`: archive its events to Parquet and audit every event at every subscriber."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from gossamer.core.schema import SettingError
 
 
 def archive_and_audit(console: Console, folder: Path) -> int:
-    """Archive the demo's log and audit its traces; 1 if an event is missing anywhere."""
+    """Archive the demo's log and audit its traces; returns 1 if an event is missing anywhere, else 0."""
     from gossamer.pipeline.archive import archive, read_archive
     from gossamer.pipeline.audit import audit, summary
     from gossamer.pipeline.errors import plain_errors
@@ -19,7 +19,7 @@ def archive_and_audit(console: Console, folder: Path) -> int:
 
     traces = sorted(folder.glob("*.parquet"))
     if not traces:
-        raise SettingError("--spark: an audit needs traces; leave --no-trace out")
+        raise SettingError("--spark: the audit needs traces; leave out --no-trace")
     console.print("[dim]starting Spark ...[/]")
     options = ReadOptions.parse({"store": str(folder / "log")})
     with running("gossamer demo") as spark, plain_errors():

@@ -1,4 +1,4 @@
-"""`gossamer doctor`: what a group would meet on this machine, and what to change."""
+"""`gossamer doctor`: the conditions that a group would find on this machine, and what to change."""
 
 import json
 import os
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from gossamer.settings import Settings
 
 JAVA_MIN = 17
-"""What Spark 4 needs."""
+"""The oldest version that Spark 4 supports."""
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 def doctor(
     interface: Annotated[
-        str | None, typer.Option(help="Only this interface, by address or name; else all that are up.")
+        str | None, typer.Option(help="Check only this interface, by address or name; all that are up if not given.")
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Try exactly this multicast address and port; a running group hears it.")
+        str | None, typer.Option(help="Test exactly this multicast address and port; a group running there hears it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:
-    """Check multicast, socket buffers, clock, key, Java: each line ok, warn or fail, and what to change.
+    """Check multicast, socket buffers, clock, key and Java on this machine, and say what to change.
 
-    Exit code 1 if something fails.
+    Every check is ok, warn or fail. Exit code 1 if one fails.
 
     Examples:
 
@@ -57,7 +57,7 @@ def doctor(
 
 
 def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
-    """All findings, those of the settings first: the rest is tried as they say."""
+    """All findings, beginning with the settings, which the other checks use."""
     from gossamer.live import diagnosis
     from gossamer.live.diagnosis import Finding
     from gossamer.settings import Settings
@@ -69,8 +69,8 @@ def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
         settings = Settings(**given)  # type: ignore[arg-type]
         yield Finding("settings", "ok", f"from {config_file() or 'the defaults and the environment'}")
     except SettingError as error:
-        _defaults(given)  # wrong options are wrong usage, whatever is outside
-        yield Finding("settings", "fail", str(error), "correct it; the rest is tried with the defaults")
+        _defaults(given)  # wrong options are wrong usage, whatever the environment and the file say
+        yield Finding("settings", "fail", str(error), "correct it; the other checks use the defaults")
         settings = _defaults(given)
     yield from diagnosis.variables({CONFIG} | {PREFIX + one.name.upper() for one in fields(settings)})
     yield from diagnosis.keys(settings)
@@ -80,12 +80,12 @@ def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
     yield from diagnosis.network(tried, settings.interface, only=interface is not None)
     yield from diagnosis.clock()
     yield _java()
-    yield _faster("uvloop", "asyncio's own loop is used")
+    yield _faster("uvloop", "asyncio's default loop is used")
     yield _faster("isal", "checksums take three times as long")
 
 
 def _defaults(given: dict[str, str]) -> "Settings":
-    """The settings as they are where nothing is said outside."""
+    """The defaults with the given options, ignoring the environment and the file."""
     from gossamer.settings import Settings
 
     plain = {one.name: one.metadata["default"] for one in fields(Settings)}

@@ -1,4 +1,4 @@
-"""`gossamer experiment`: simulations by the grid, on Spark, with figures and verdicts."""
+"""`gossamer experiment`: grids of simulations on Spark, with figures and verdicts."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from rich.table import Table
 from gossamer.core.schema import SettingError
 
 app = typer.Typer(
-    help="Run experiments on Spark: grids of simulations, their figures and claims.",
+    help="Run experiments on Spark: grids of simulations, with figures and verdicts on claims.",
     epilog="Example: gossamer experiment run experiments/thesis.toml --out runs/thesis",
     no_args_is_help=True,
 )
@@ -24,10 +24,10 @@ ROWS_SHOWN = 40
 
 @app.command("list")
 def list_experiments(
-    folder: Annotated[Path, typer.Option(help="Where to look.")] = Path("experiments"),
+    folder: Annotated[Path, typer.Option(help="Directory to search for experiment files.")] = Path("experiments"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
-    """List the experiments here: how many runs each has, and what it asks.
+    """List the experiments in a folder: the number of runs, the claims, and the question that each asks.
 
     Example:
 
@@ -53,7 +53,7 @@ def list_experiments(
             }
         )
     if not found:
-        raise SettingError(f"--folder {folder}: no experiment file (*.toml) there; give another folder")
+        raise SettingError(f"--folder {folder}: contains no experiment file (*.toml); give another folder")
     if as_json:
         typer.echo(json.dumps(found))
     else:
@@ -63,16 +63,16 @@ def list_experiments(
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="A file, or a name from `gossamer experiment list`.")],
-    out: Annotated[Path | None, typer.Option(help="The run directory; runs/NAME if not given.")] = None,
-    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per point; else what the file says.")] = None,
+    name: Annotated[str, typer.Argument(help="An experiment file, or a name from `gossamer experiment list`.")],
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/NAME if not given.")] = None,
+    master: Annotated[str, typer.Option(help="Spark master to run on.")] = "local[*]",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per point; as in the file if not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> int:
     """Run an experiment: every point of its grid with every seed, then metrics, figures and verdicts.
 
-    A run directory that holds the same experiment, half done, is continued. Exit code 1 if a specification
-    was violated or a run could not be finished; a claim that fails is a finding, and the report's to tell.
+    An interrupted run continues if given the same run directory. Exit code 1 if a specification was violated or a
+    run could not be finished; a claim that fails is a finding, not an error, and is left to the report.
 
     Examples:
 
@@ -88,7 +88,7 @@ def run(
 
     path = find(name)
     collection = load(path)
-    plan(collection, seeds)  # wrong keys are found before Spark is started
+    plan(collection, seeds)  # finds wrong keys before Spark starts
     directory = Directory.create(out or Path("runs") / collection.name, collection, {"seeds": seeds, "master": master})
     console = Console(stderr=True)
     session = running(f"gossamer {collection.name}", master, **session_conf(master))
@@ -104,14 +104,18 @@ def run(
 
 @app.command()
 def measure(
-    traces: Annotated[list[Path], typer.Argument(help="Traces (Parquet), of the simulator or of live members.")],
-    metric: Annotated[list[str] | None, typer.Option(help="Which metric; may be repeated. Else the summaries.")] = None,
-    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    traces: Annotated[
+        list[Path], typer.Argument(help="Trace files (Parquet), from the simulator or from live members.")
+    ],
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Metric to compute, the summaries if not given. May be repeated.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark master to run on.")] = "local[*]",
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> int:
-    """Compute metrics from TRACES: the same queries that experiments use, for live and simulated runs alike.
+    """Compute metrics from TRACES, of live or simulated runs, with the same queries that experiments use.
 
-    The files of one live group make one run if they name the same run.
+    Trace files of a live group count as one run if they name the same run.
 
     Example:
 
@@ -125,7 +129,7 @@ def measure(
     names = metric or list(SUMMARY_METRICS)
     check_names(names)
     for path in traces:
-        metadata(path)  # says what is wrong with a file that is no trace
+        metadata(path)  # raises an error for a file that is not a trace
     with running("gossamer measure", master) as spark:
         trace = read_traces(spark, traces).cache()
         tables = {name: [row.asDict() for row in compute(spark, name, trace).collect()] for name in names}
@@ -138,7 +142,7 @@ def measure(
 
 
 class _Progress:
-    """Runs done of runs planned, and the time left: a bar for a terminal, a line now and then for a log."""
+    """Runs done, runs planned and time left: a status line on a terminal, an occasional line in a log."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -178,7 +182,7 @@ class _Progress:
 def _show_list(found: list[dict[str, Any]]) -> None:
     table = Table("name", "runs", "claims", "about", "what it asks", title_justify="left")
     for each in found:
-        minutes = f"{each['estimate_s'] / 60:.1f} min of a core"
+        minutes = f"{each['estimate_s'] / 60:.1f} core min"
         table.add_row(each["name"], f"{each['runs']:,}", str(each["claims"]), minutes, each["title"])
     Console().print(table)
 
@@ -189,7 +193,7 @@ def _show_table(name: str, rows: list[dict[str, Any]]) -> None:
         table.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()))
     Console().print(table)
     if len(rows) > ROWS_SHOWN:
-        Console().print(f"... and {len(rows) - ROWS_SHOWN:,} more rows; --json gives all")
+        Console().print(f"... and {len(rows) - ROWS_SHOWN:,} more rows; --json prints all")
 
 
 def _show(facts: dict[str, Any], directory: Path) -> None:

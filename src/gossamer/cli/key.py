@@ -1,4 +1,4 @@
-"""`gossamer key`: make the secret that a group shares, and tell keys apart without showing them."""
+"""`gossamer key`: make the secret key of a group, and tell keys apart without showing them."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from gossamer.wire.keys import KEY_BYTES, key_id, new_key, parse_key
 
 app = typer.Typer(
     name="key",
-    help="Make the secret that a group shares, or print the id of one.",
+    help="Make a group's secret key, or print the id of one.",
     epilog="Example: gossamer key new --out group.key",
     no_args_is_help=True,
 )
@@ -23,9 +23,9 @@ app = typer.Typer(
 
 @app.command()
 def new(
-    out: Annotated[Path | None, typer.Option(help="Write it to this new file, for you alone to read.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the key to this new file, readable only by you.")] = None,
 ) -> int:
-    """Make a key: 32 random bytes, in base64. Every member of the group needs the same.
+    """Make a key: 32 random bytes in base64. Every member of a group needs the same key.
 
     Examples:
 
@@ -43,7 +43,7 @@ def new(
             file.write(text + "\n")
     except FileExistsError:
         raise SettingError(
-            f"{out}: is there already; a key is never overwritten: remove it, or choose another"
+            f"{out}: exists already, and a key file is never overwritten; remove it, or choose another name"
         ) from None
     typer.echo(f'key {key_id(parse_key(text)):08x} written to {out}; use it with key="@{out.absolute()}"')
     return 0
@@ -52,10 +52,10 @@ def new(
 @app.command(name="id")
 def show_id(
     key: Annotated[
-        str | None, typer.Argument(help="A file that holds a key, or - for standard input; else the settings' key.")
+        str | None, typer.Argument(help="A key file, or - for standard input; the key in the settings if not given.")
     ] = None,
 ) -> int:
-    """Print the id of a key, by which packets name it: the same on every host that has the same key.
+    """Print the id of a key, which names it in packets: the same on every host that has the same key.
 
     Example:
 
@@ -68,7 +68,7 @@ def show_id(
     else:
         ring = Settings().key_ring()
         if ring is None:
-            raise SettingError("no key: name its file, or set GOSSAMER_KEY, or make one with `gossamer key new`")
+            raise SettingError("no key: give its file, or set GOSSAMER_KEY, or make one with `gossamer key new`")
         number = ring.using
     typer.echo(f"{number:08x}")
     return 0

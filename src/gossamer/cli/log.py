@@ -1,4 +1,4 @@
-"""`gossamer log`: look into a log store, and take its events out."""
+"""`gossamer log`: inspect a log store, and export its events."""
 
 import json
 import os
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from gossamer.pipeline.log import Log
 
 app = typer.Typer(
-    help="The log of a group: what is in it, and its events as a file.",
+    help="Inspect a group's log, or export its events to a file.",
     epilog="Example: gossamer log info /var/lib/quotes",
     no_args_is_help=True,
 )
 
-StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The log, as `gossamer logger --store` names it.")]
+StorePath = Annotated[
+    Path, typer.Argument(metavar="STORE", help="Directory of the log, as given to `gossamer logger --store`.")
+]
 
 RANGES_SHOWN = 4
 LOSSES_SHOWN = 20
@@ -37,13 +39,13 @@ LOSSES_SHOWN = 20
 def info(
     store: StorePath,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read every packet, and name those that are damaged.")
+        bool, typer.Option("--verify", help="Read every packet, and list those that are damaged.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Say what STORE holds: senders, ranges, sizes, consumers, age. A logger may write to it meanwhile.
+    """Show what STORE holds: senders, ranges, sizes, consumers, age. A logger may be writing to it.
 
-    Exit code 1 if it is damaged; then it says what is readable.
+    Exit code 1 if the store is damaged; then shows what is still readable.
 
     Examples:
 
@@ -65,15 +67,16 @@ def info(
 @app.command()
 def export(
     store: StorePath,
-    out: Annotated[Path, typer.Option(help="The file to write: events.parquet or events.jsonl.")],
+    out: Annotated[Path, typer.Option(help="File to write: NAME.parquet or NAME.jsonl.")],
     key_file: Annotated[
-        Path | None, typer.Option(help="The group's keys, one per line, if it has any; else GOSSAMER_KEY.", exists=True)
+        Path | None,
+        typer.Option(help="File with the group's keys, one per line; GOSSAMER_KEY if not given.", exists=True),
     ] = None,
 ) -> int:
-    """Write every event in STORE to a file, sender by sender, with the columns that Spark sees.
+    """Write every event in STORE to a file, sender by sender, with the same columns as in Spark.
 
-    In a .jsonl file keys and values are text if they are UTF-8, else {"base64": ...}. Exit code 1 if packets were
-    damaged or could not be read: they are named, all others are in the file.
+    In a .jsonl file, keys and values are strings if they are UTF-8, else {"base64": ...}. Exit code 1 if packets
+    could not be read: they are listed, and all others are in the file.
 
     Examples:
 
@@ -101,7 +104,7 @@ def export(
     return 1 if losses else 0
 
 
-# What export is made of
+# The parts of export
 
 
 def _batches(
@@ -121,7 +124,7 @@ def _batches(
 
 @contextmanager
 def _complete_or_nothing(out: Path) -> Iterator[Path]:
-    """A file beside `out` that takes its name at the end, and is gone after an error."""
+    """A temporary file next to `out`, renamed to `out` at the end, or deleted after an error."""
     partial = out.with_name(f".{out.stem}.{os.getpid()}.partial{out.suffix}")
     try:
         yield partial
@@ -131,7 +134,7 @@ def _complete_or_nothing(out: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
-    """All rows, as the name of the file says; how many."""
+    """Write all rows, in the format that the file name asks for; returns their number."""
     return _write_parquet(path, batches) if path.suffix == ".parquet" else _write_lines(path, batches)
 
 
@@ -159,7 +162,7 @@ def _write_lines(path: Path, batches: Iterator["pa.RecordBatch"]) -> int:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as JSON can say it."""
+    """Convert a row to what JSON can represent."""
     return row | {
         "key": _text(row["key"]),
         "value": _text(row["value"]),

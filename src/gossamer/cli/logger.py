@@ -1,4 +1,4 @@
-"""`gossamer logger`: keep everything that a group publishes, durably."""
+"""`gossamer logger`: keep everything that a group publishes on disk."""
 
 import asyncio
 from pathlib import Path
@@ -27,9 +27,10 @@ _LOOK_S = 0.5
 
 def logger(
     group: GroupName,
-    store: Annotated[Path, typer.Option(help="Directory of the log; made if it is not there.")],
+    store: Annotated[Path, typer.Option(help="Directory of the log; created if it does not exist.")],
     retain: Annotated[
-        str, typer.Option(help="What all have is kept for: stable (not longer), an age (7d), a size (10GB), forever.")
+        str,
+        typer.Option(help="How long to keep packets that every member has: stable (drop them), 7d, 10GB or forever."),
     ] = "7d",
     address: Address = None,
     interface: Interface = None,
@@ -38,9 +39,9 @@ def logger(
     impair: Impair = "",
     trace: Trace = None,
 ) -> int:
-    """Log a GROUP: store every packet, acknowledge it when it is on the disk, repair, and forget what all have.
+    """Log a GROUP: store every packet, acknowledge it once it is on disk, serve repairs, delete what all members have.
 
-    Starts again from its store after any crash. Exit code 1 if the store fails: what it holds is safe.
+    Resumes from its store after any crash. Exit code 1 if the store fails: what it holds is safe.
 
     Examples:
 
@@ -62,8 +63,8 @@ def logger(
                     if refusing and refusing != failed:
                         failed = refusing
                         console.print(
-                            f"[bold red]the log accepts nothing more:[/] {refusing}; what it holds is served; make "
-                            "room and start it again",
+                            f"[bold red]the log accepts nothing more:[/] {refusing}; it still serves what it "
+                            "holds; make room and restart the logger",
                             soft_wrap=True,
                         )
                     await asyncio.sleep(_LOOK_S)

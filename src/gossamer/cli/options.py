@@ -1,4 +1,4 @@
-"""Options that every command has which joins a group, and how a command runs until it is interrupted."""
+"""The options shared by all commands that join a group, and how a command runs until it is interrupted."""
 
 import asyncio
 import functools
@@ -18,25 +18,27 @@ from gossamer.settings import Settings
 
 T = TypeVar("T")
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The name of the group.")]
-Address = Annotated[str | None, typer.Option(help="Multicast address and port: 239.192.77.7:7700.")]
-Interface = Annotated[str | None, typer.Option(help="Network interface, by its address or name.")]
-Key = Annotated[str | None, typer.Option(help="The group's key, or @ and the file that holds it.")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
+Address = Annotated[str | None, typer.Option(help="Multicast address and port, e.g. 239.192.77.7:7700.")]
+Interface = Annotated[str | None, typer.Option(help="Network interface, by address or name.")]
+Key = Annotated[str | None, typer.Option(help="The group's key, or @FILE to read it from a file.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Allow a network without a key.")]
-Impair = Annotated[str, typer.Option(help="Spoil what is heard: loss=0.05,duplicate=0.1,reorder=0.1,corrupt=0.01.")]
+Impair = Annotated[str, typer.Option(help="Impair received traffic: loss=0.05,duplicate=0.1,reorder=0.1,corrupt=0.01.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Trace = Annotated[Path | None, typer.Option(help="Write what happens to this Parquet file, as `simulate --trace`.")]
+Trace = Annotated[
+    Path | None, typer.Option(help="Write a trace to this Parquet file, in the format of `simulate --trace`.")
+]
 
 
 def settings_from(address: str | None, interface: str | None, key: str | None, insecure: bool) -> Settings:
-    """What the command line says; the environment and gossamer.toml say the rest."""
+    """Settings from the command line; the environment and gossamer.toml supply the rest."""
     given: dict[str, Any] = {"address": address, "interface": interface, "key": key}
     given |= {"insecure": True if insecure else None}
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
 def transport_from(impair: str) -> MakeTransport:
-    """The plain sockets, or a bad line before them."""
+    """Plain sockets, or sockets behind a simulated bad line if `impair` asks for one."""
     if not impair:
         return UdpTransport
     impairments = Impairments.parse(impair)
@@ -48,7 +50,7 @@ def _impaired(impairments: Impairments, endpoint: Endpoint) -> Transport:
 
 
 def run(story: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; an interrupt or a request to terminate ends it cleanly. uvloop is used where it is installed."""
+    """Run until it ends, or until SIGINT or SIGTERM stops it cleanly; uses uvloop if it is installed."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_until_told(story))
 

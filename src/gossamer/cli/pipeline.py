@@ -1,4 +1,4 @@
-"""`gossamer pipeline`: what Spark does with the events of a log and the traces of its members."""
+"""`gossamer pipeline`: Spark jobs on the events of a log and the traces of its members."""
 
 import json
 from collections.abc import Callable
@@ -15,41 +15,44 @@ if TYPE_CHECKING:
     from gossamer.pipeline.options import ReadOptions
 
 app = typer.Typer(
-    help="Events on Spark: archive the log, replay it, and see how every event travelled.",
+    help="Spark jobs: archive the log, replay it, and show how every event travelled.",
     epilog="Example: gossamer pipeline archive /var/lib/quotes --out archive",
     no_args_is_help=True,
 )
 
-Master = Annotated[str, typer.Option(help="Any Spark master.")]
+Master = Annotated[str, typer.Option(help="Spark master to run on.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 KeyFile = Annotated[
-    Path | None, typer.Option(help="The group's keys, one per line, if it has any; else GOSSAMER_KEY.", exists=True)
+    Path | None, typer.Option(help="File with the group's keys, one per line; GOSSAMER_KEY if not given.", exists=True)
 ]
-Traces = Annotated[list[Path], typer.Argument(help="Traces (Parquet) of the members, or folders with such files.")]
+Traces = Annotated[list[Path], typer.Argument(help="Trace files (Parquet) of the members, or folders of such files.")]
 
 SHOWN = 20
-"""Ranges of missing packets that are shown to a person."""
+"""Ranges of missing packets to print."""
 
 
 @app.command()
 def archive(
-    store: Annotated[Path, typer.Argument(help="The log, as `gossamer logger --store` names it.")],
-    out: Annotated[Path, typer.Option(help="The folder of the Parquet table; made if it is not there.")],
-    once: Annotated[bool, typer.Option("--once", help="Archive what is there, then stop (the default).")] = False,
-    every: Annotated[float | None, typer.Option(help="Go on for ever, a batch every so many seconds.", min=0.1)] = None,
-    subscribe: Annotated[str, typer.Option(help="Only subjects that match this pattern.")] = ">",
-    allow_loss: Annotated[
-        bool, typer.Option("--allow-loss", help="Go on behind packets that were collected before they were archived.")
+    store: Annotated[Path, typer.Argument(help="Directory of the log, as given to `gossamer logger --store`.")],
+    out: Annotated[Path, typer.Option(help="Folder of the Parquet table; created if it does not exist.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Archive what is in the log now, then stop (the default).")
     ] = False,
-    batch: Annotated[int | None, typer.Option(help="Packets per batch, at most.", min=1)] = None,
+    every: Annotated[float | None, typer.Option(help="Keep archiving, one batch every N seconds.", min=0.1)] = None,
+    subscribe: Annotated[str, typer.Option(help="Archive only subjects that match this pattern.")] = ">",
+    allow_loss: Annotated[
+        bool,
+        typer.Option("--allow-loss", help="Continue past packets that were deleted before they could be archived."),
+    ] = False,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of packets per batch.", min=1)] = None,
     key_file: KeyFile = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> int:
-    """Bring the log of STORE into a Parquet table by date and subject, every event exactly once.
+    """Copy the log in STORE to a Parquet table by date and subject, every event exactly once.
 
-    It goes on where it stopped, after a crash too, and merges small files. What is not yet in the table is not
-    collected from the log: `gossamer log info` shows the consumer named archive.
+    Continues where it stopped, even after a crash, and merges small files. The log keeps whatever is not yet in the
+    table: `gossamer log info` shows the consumer named archive.
 
     Examples:
 
@@ -61,7 +64,7 @@ def archive(
     from gossamer.pipeline.session import running
 
     if once and every is not None:
-        raise typer.BadParameter("--once and --every exclude each other")
+        raise typer.BadParameter("--once and --every cannot be used together")
     limit = {"maxOffsetsPerTrigger": str(batch)} if batch is not None else {}
     options = _options(store, key_file, subscribe=subscribe, failOnDataLoss=str(not allow_loss), **limit)
     _check_store(options)
@@ -74,17 +77,20 @@ def archive(
 
 @app.command()
 def replay(
-    archive: Annotated[Path, typer.Argument(help="An archive, or any Parquet with topic, value and timestamp.")],
-    group: Annotated[str, typer.Argument(help="The group to publish into.")],
-    rate: Annotated[str, typer.Option(help="`original`, or events per second.")] = "original",
+    archive: Annotated[
+        Path, typer.Argument(help="An archive, or any Parquet with the columns topic, value and timestamp.")
+    ],
+    group: Annotated[str, typer.Argument(help="Name of the group to publish to.")],
+    rate: Annotated[str, typer.Option(help="Events per second, or `original` for the original timing.")] = "original",
     key_file: KeyFile = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the group: address=239.1.2.3:7700. May be repeated.")
+        list[str] | None,
+        typer.Option("--set", help="Setting of the group, e.g. address=239.1.2.3:7700. May be repeated."),
     ] = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> int:
-    """Publish the events of an ARCHIVE into a GROUP again, in the order of their time.
+    """Publish the events of an ARCHIVE to a GROUP again, in the order of their timestamps.
 
     Examples:
 
@@ -101,7 +107,9 @@ def replay(
         given["key"] = f"@{key_file}"
     WriteOptions.parse({"group": group, "rate": rate, **given})
     if not archive.exists():
-        raise SettingError(f"{archive}: there is no archive")
+        raise SettingError(
+            f"{archive}: no such archive; make one with: gossamer pipeline archive STORE --out {archive}"
+        )
     with running("gossamer replay", master) as spark:
         events = run(spark, archive, group, rate=rate, settings=given)
     result = {"group": group, "events": events}
@@ -119,12 +127,12 @@ def _pair(text: str) -> tuple[str, str]:
 @app.command()
 def latency(
     traces: Traces,
-    log: Annotated[Path | None, typer.Option(help="The log store, or its archive: for the subjects.")] = None,
+    log: Annotated[Path | None, typer.Option(help="Log store or archive that supplies the subjects.")] = None,
     key_file: KeyFile = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> int:
-    """Time from publish to delivery, by sender, by member, and with --log by subject.
+    """Show the time from publish to delivery, by sender, by member, and with --log by subject.
 
     Example:
 
@@ -146,14 +154,16 @@ def latency(
 
 @app.command()
 def audit(
-    log: Annotated[Path, typer.Argument(help="The log store, or its archive.")],
+    log: Annotated[Path, typer.Argument(help="Log store, or archive of one.")],
     traces: Traces,
-    out: Annotated[Path | None, typer.Option(help="Also write a row per packet and member to this folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write one row per packet and member to this folder, as Parquet.")
+    ] = None,
     key_file: KeyFile = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> int:
-    """Did every member get every event of the LOG, by which rung, and if not, why?
+    """Check that every member got every event of the LOG, and show by which rung, or why not.
 
     Exit code 1 if a member did not get what it was owed.
 
@@ -186,13 +196,13 @@ def _options(store: Path, key_file: Path | None, **options: str) -> "ReadOptions
 
 
 def _log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":
-    """Options to read a store with, checked before Spark starts; None for an archive."""
+    """Options for reading a store, checked before Spark starts; None for an archive."""
     if log is None:
         return None
     from gossamer.pipeline.traces import is_store
 
     if not log.exists():
-        raise SettingError(f"{log}: there is neither a log store nor an archive")
+        raise SettingError(f"{log}: no such log store or archive")
     if not is_store(log):
         return None
     options = _options(log, key_file)
@@ -201,7 +211,7 @@ def _log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None
 
 
 def _check_store(options: "ReadOptions") -> None:
-    """Find a wrong store or key now, not after the seconds that Spark takes to start."""
+    """Detect a wrong store or key now, not after the seconds that Spark takes to start."""
     from gossamer.pipeline.log import open_log
 
     with open_log(options) as log:
@@ -235,7 +245,7 @@ def _show_latency(rows: list[dict[str, Any]]) -> None:
 
 
 def show_audit(found: dict[str, Any]) -> None:
-    """Every member and what it got by which rung, and what it did not get."""
+    """Print what every member got by which rung, and what it did not get."""
     console = Console()
     columns = ("packets", "events", "first_pass", "peer", "logger", "missing", "excused")
     table = Table("member", title="events of the log at every member, by rung", title_justify="left")
@@ -250,4 +260,4 @@ def show_audit(found: dict[str, Any]) -> None:
         text = f"member {gap['member']}: {gap['events']:,} events, packets {where} of sender {gap['sender']}"
         console.print(f"{text}: {gap['reason']}", soft_wrap=True)
     if len(found["missing"]) > SHOWN:
-        console.print(f"... and {len(found['missing']) - SHOWN:,} more ranges; --json or --out has them")
+        console.print(f"... and {len(found['missing']) - SHOWN:,} more ranges; --json or --out lists them all")

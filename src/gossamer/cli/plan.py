@@ -1,4 +1,4 @@
-"""`gossamer plan`: settings, and what they lead to, before anything is deployed."""
+"""`gossamer plan`: recommended settings and their consequences, before anything is deployed."""
 
 import json
 from dataclasses import asdict
@@ -22,22 +22,28 @@ SECTIONS_END = ("copies", "buffer_bytes", "overhead_bandwidth", "latency_p99.9",
 
 
 def plan(
-    members: Annotated[int, typer.Option(help="Members of the group, the logger included.")],
-    loss: Annotated[float, typer.Option(help="Chance that a receiver loses a message.")],
-    rate: Annotated[float, typer.Option(help="Packets per second over all senders.")] = 100.0,
-    failure: Annotated[float, typer.Option(help="Chance per packet that gossip leaves it to the logger.")] = 1e-8,
-    size: Annotated[int, typer.Option(help="Bytes of a packet.")] = 1024,
+    members: Annotated[int, typer.Option(help="Members of the group, including the logger.")],
+    loss: Annotated[float, typer.Option(help="Probability that a receiver loses a message.")],
+    rate: Annotated[float, typer.Option(help="Packets per second, over all senders.")] = 100.0,
+    failure: Annotated[
+        float, typer.Option(help="Acceptable probability that gossip leaves a packet to the logger.")
+    ] = 1e-8,
+    size: Annotated[int, typer.Option(help="Size of a packet, in bytes.")] = 1024,
     rtt: Annotated[float, typer.Option(help="Round-trip time between members, in seconds.")] = 0.05,
-    senders: Annotated[int | None, typer.Option(help="Members that publish; 4 (or all but one) if not given.")] = None,
+    senders: Annotated[int | None, typer.Option(help="Members that publish; 4, or all but one, if not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the curves behind it to this .svg, .png or .pdf.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Simulate it, and compare with what is predicted.")] = False,
-    seeds: Annotated[int, typer.Option(help="Simulations for --check.", min=1)] = 3,
+    plot: Annotated[
+        Path | None, typer.Option(help="Plot the curves behind the plan to this .svg, .png or .pdf file.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Simulate the plan, and compare the results with the predictions.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Number of simulations for --check.", min=1)] = 3,
 ) -> int:
-    """Recommend settings for rpbcast, with the odds, memory, bandwidth and latency that follow.
+    """Recommend settings for rpbcast, and predict the resulting odds, memory, bandwidth and latency.
 
-    Each number comes with its formula and the section of the paper that it is from. With --check, exit code 1 if
-    the simulator disagrees beyond the stated confidence.
+    Each number comes with its formula and the section of its paper. With --check, exit code 1 if the simulator
+    disagrees beyond the stated confidence.
 
     Examples:
 
@@ -64,14 +70,14 @@ def plan(
 
 
 def _unwritable(plot: Path) -> str:
-    """What is wrong with the name of a plot, before any work is done; empty if nothing is."""
+    """What is wrong with the path of a plot; empty if nothing is."""
     if plot.suffix.lower() not in PLOT_KINDS:
         return f"must end in one of {', '.join(PLOT_KINDS)}"
-    return "" if plot.parent.is_dir() else "there is no such folder"
+    return "" if plot.parent.is_dir() else f"there is no folder {plot.parent}"
 
 
 def as_dict(made: "Plan", checked: "Check | None" = None) -> dict[str, Any]:
-    """The plan as plain data."""
+    """Convert the plan to plain data."""
     entries = {
         e.name: {"value": e.value, "unit": e.unit, "formula": e.formula, "reference": e.reference} for e in made.entries
     }
@@ -91,14 +97,16 @@ def _show(made: "Plan", checked: "Check | None", plot: Path | None) -> None:
     settings = ", ".join(f"{name} = {value}" for name, value in made.settings.items())
     console.print(f"[bold]settings of rpbcast[/]  {settings}", highlight=False)
     if plot is not None:
-        console.print(f"curves drawn to {plot}", soft_wrap=True)
+        console.print(f"curves plotted to {plot}", soft_wrap=True)
     if checked is not None:
         console.print()
         console.print(_check_table(checked))
         for row in checked.rows:
             console.print(f"[dim]{row.name}: {row.reason}[/]", highlight=False)
         verdict = "[green]prediction and simulation agree[/]" if checked.agrees else "[bold red]they disagree[/]"
-        console.print(f"{checked.seeds} runs of {checked.duration_s:g} s, {checked.wall_s:.1f} s of ours: {verdict}")
+        console.print(
+            f"{checked.seeds} runs of {checked.duration_s:g} s, in {checked.wall_s:.1f} s of real time: {verdict}"
+        )
 
 
 def _table(made: "Plan") -> Table:
@@ -123,7 +131,7 @@ def _table(made: "Plan") -> Table:
 
 
 def _shown(value: float | None, unit: str) -> tuple[str, str]:
-    """A value and its unit, as a person reads them."""
+    """Format a value and its unit for people."""
     unit = unit.removesuffix(" per member")
     if value is None:
         return "none", ""

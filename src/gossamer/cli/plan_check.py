@@ -1,7 +1,7 @@
-"""Prediction beside simulation: a plan's settings, run on a network that is what the plan assumes.
+"""Prediction against simulation: a plan's settings, run on a network that is what the plan assumes.
 
-Every row states how far apart the two may be: chance (four standard deviations, so that one row in 16,000 is a
-false alarm) and what the model leaves out, which docs/analysis.md measures.
+Every row states how far apart the two may be: chance (four standard deviations, so one row in 16,000 is a false alarm)
+and what the model leaves out, which docs/analysis.md measures.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ LOGGER_FACTOR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One quantity."""
+    """One quantity, predicted and observed."""
 
     name: str
     unit: str
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def agrees(self) -> bool:
-        """Whether what was observed is as near as it should be."""
+        """Whether the observed value is within the allowed range."""
         return self.low <= self.observed <= self.high
 
 
@@ -61,17 +61,17 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """Whether every row does."""
+        """Whether every row agrees."""
         return all(row.agrees for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Convert to plain data."""
         rows = [asdict(row) | {"agrees": row.agrees} for row in self.rows]
         return {"agrees": self.agrees, "seeds": self.seeds, "duration_s": self.duration_s, "rows": rows}
 
 
 def compare(plan: Plan, seeds: int) -> Check:
-    """Run the plan's settings with so many seeds and hold the results against its forecast."""
+    """Run the plan's settings with this many seeds and compare the results with its forecast."""
     began = perf_counter()
     scenario = scenario_of(plan)
     results = []
@@ -86,7 +86,7 @@ def compare(plan: Plan, seeds: int) -> Check:
 
 
 def scenario_of(plan: Plan) -> Scenario:
-    """The plan's settings and load, on a switch without queues where everybody is `rtt` from everybody else."""
+    """The plan's settings and load, on a switch without queues where all members are `rtt` apart."""
     demand = plan.demand
     enough = max(DURATION_MIN_S, PERIODS_MIN * plan.settings["gossip_period"], PACKETS_WANTED / demand.rate)
     return parse(
@@ -119,7 +119,7 @@ def _rows(plan: Plan, expected: Forecast, sizes: Sizes, duration: float, results
     n, loss, rate = plan.demand.members, plan.demand.loss, plan.demand.rate
     packets = rate * duration * len(results)
     gaps = expected.gaps * duration * len(results)
-    together = 1 + rate * loss * plan.settings["gossip_period"]  # gaps in one gossip share its fate
+    together = 1 + rate * loss * plan.settings["gossip_period"]  # gaps in the same gossip share its fate
     traffic = SIGMAS / sqrt(packets)
     losses = SIGMAS * sqrt(together / gaps) if gaps else 0.0
     requests = min(1.0, expected.gaps * sizes.request / n / expected.overhead)  # of the overhead
@@ -132,7 +132,7 @@ def _rows(plan: Plan, expected: Forecast, sizes: Sizes, duration: float, results
             expected.repair_rate,
             _mean(results, lambda r: r["repairs"]["sent"] / n / duration),
             hypot(traffic, losses) + REPAIRS_ERROR,
-            f"4 sd of traffic and losses, and {REPAIRS_ERROR:.0%}: means for chances",
+            f"4 sd of traffic and losses, and {REPAIRS_ERROR:.0%}: means stand for chances",
         ),
         _logger_share(expected, gaps, _last_gaps(plan) * len(results), together + n * loss, results),
         _relative(
@@ -151,7 +151,9 @@ def _rows(plan: Plan, expected: Forecast, sizes: Sizes, duration: float, results
             hypot(traffic, requests * losses) + OVERHEAD_ERROR,
             f"4 sd of traffic and losses, and {OVERHEAD_ERROR:.0%}: lists of idle senders, lengths of numbers",
         ),
-        Row("packets lost", "packets", 0.0, _mean(results, lambda r: r["packets"]["lost"]), 0.0, 0.0, "none may be"),
+        Row(
+            "packets lost", "packets", 0.0, _mean(results, lambda r: r["packets"]["lost"]), 0.0, 0.0, "none may be lost"
+        ),
     ]
 
 
@@ -164,7 +166,7 @@ def _first_pass(expected: Forecast, deliveries: float, loss: float, n: int, resu
 
 
 def _latency(expected: Forecast, deliveries: float, together: float, results: Sequence[Result]) -> list[Row]:
-    """A quantile is compared by probability: the quantiles of all shares that q may be, given chance and model."""
+    """Compare quantiles by probability: the allowed range is that of the quantiles near q, given chance and model."""
     latency, rows = expected.latency, []
     for name, q in (("p50", 0.5), ("p99", 0.99)):
         error = SIGMAS * sqrt(q * (1 - q) * together / deliveries) + TAIL_ERROR * (1 - q)
@@ -177,21 +179,21 @@ def _latency(expected: Forecast, deliveries: float, together: float, results: Se
 
 
 def _logger_share(expected: Forecast, gaps: float, last_gaps: float, together: float, results: Sequence[Result]) -> Row:
-    """A few repairs of many: a Poisson number, whose mean is known to a factor."""
+    """A few repairs out of many: a Poisson number whose mean is known up to a factor."""
     mean = expected.logger_share * gaps
     ending = LOGGER_FACTOR * (mean + last_gaps)
     most = ending + SIGMAS * sqrt(ending * together) + 0.5
     least = mean / LOGGER_FACTOR - SIGMAS * sqrt(mean * together)
     logged = sum(r["deliveries"]["logger"] for r in results)
     repaired = logged + sum(r["deliveries"]["peer"] for r in results)
-    reason = f"a factor {LOGGER_FACTOR:g}, for it hangs on the last round alone; 4 sd; last packets are found late"
+    reason = f"a factor {LOGGER_FACTOR:g}, as the last round alone decides; 4 sd; last packets are found late"
     observed = logged / max(1, repaired)
     low, high = max(0.0, least / max(gaps, 1.0)), most / max(gaps, 1.0)
     return Row("repaired from the log", "share", expected.logger_share, observed, low, high, reason)
 
 
 def _last_gaps(plan: Plan) -> float:
-    """Gaps that go to the logger because nothing follows the last packet of a sender: only heartbeats show them."""
+    """Gaps that go to the logger because nothing follows a sender's last packet, so only heartbeats reveal them."""
     demand, settings = plan.demand, plan.settings
     period = settings["gossip_period"]
     silent = found_survival(1e-9, demand.senders, demand.loss, period)
@@ -216,14 +218,14 @@ def _mean(results: Sequence[Result], of: Callable[[Result], float]) -> float:
 
 
 def _buffered(rate: float, hold: float, duration: float, end: float) -> float:
-    """The mean of a run that begins empty, publishes for `duration` and stops at `end`: some hold is cut off."""
+    """The mean over a run that begins empty, publishes for `duration` and stops at `end`, cutting some holds short."""
     whole = min(max(end - hold, 0.0), duration)  # published before this: held to the end
     area = whole * hold + ((end - whole) ** 2 - (end - duration) ** 2) / 2
     return rate * area / end
 
 
 def _overhead(result: Result, duration: float) -> float:
-    """Bytes per second: gossip goes on until the end, all else as long as there is traffic."""
+    """Bytes per second: gossip continues until the end, everything else only while there is traffic."""
     by_kind = {kind: count["bytes"] for kind, count in result["overhead_by_kind"].items()}
     gossip = by_kind.pop("gossip", 0)
     return float(gossip / result["virtual_seconds"] + sum(by_kind.values()) / duration)

@@ -1,7 +1,7 @@
 """The curves behind a plan, in one figure: how gossip converges, what it leaves, and when packets arrive.
 
 Four panels are figures of the papers for these parameters (000 Figure 4-2; 004 Figures 4, 5 and 6), two are the
-plan's own: how its rounds were chosen, and the latency that it leads to.
+plan's own: how its rounds were chosen, and the resulting latency.
 """
 
 from itertools import islice
@@ -17,16 +17,16 @@ from gossamer.core.schema import SettingError
 
 PULL, PUSH, OURS, GREY = "#1f6fb4", "#d1682a", "#2f8f4e", "#777777"
 USUAL_FANOUT = 7
-"""004 §6 draws its distributions with this one."""
+"""The fanout with which 004 §6 draws its distributions."""
 
 
 def draw(plan: Plan, path: Path) -> None:
-    """Draw all panels to `path`; its suffix says which kind of file. SettingError without matplotlib."""
+    """Draw all panels to `path`, whose suffix gives the file format. SettingError without matplotlib."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise SettingError("--plot: needs matplotlib; install gossamer[plots]") from None
+        raise SettingError("--plot: needs matplotlib; install it with: pip install 'gossamer[plots]'") from None
     style: Any = {
         "font.size": 9.0,
         "axes.titlesize": 10.0,
@@ -63,7 +63,7 @@ def _label(panel: Any, title: str, x: str, y: str) -> None:
 
 
 def _convergence(panel: Any, plan: Plan) -> None:
-    """Rounds until all have it, by how many the first pass reached."""
+    """Rounds until all have the packet, by how many the first pass reached."""
     n, loss, failure = plan.demand.members, plan.demand.loss, plan.demand.failure
     few, many = np.geomspace(1, n, 6)[:-1], np.linspace(1, n - 1, 11)
     reached = np.unique(np.append(few, many).astype(int))
@@ -78,7 +78,7 @@ def _convergence(panel: Any, plan: Plan) -> None:
 
 
 def _rounds(panel: Any, plan: Plan) -> None:
-    """How the rounds kept were chosen."""
+    """How the number of rounds kept was chosen."""
     demand, settings = plan.demand, plan.settings
     kept, period = settings["gc_rounds"], settings["gossip_period"]
     late = lateness(found_survival(demand.rate, demand.senders, demand.loss, period), demand.rtt / period)
@@ -92,7 +92,7 @@ def _rounds(panel: Any, plan: Plan) -> None:
 
 
 def _latency(panel: Any, plan: Plan) -> None:
-    """How many deliveries take longer than so long."""
+    """The share of deliveries that take longer than a given time."""
     latency = plan.forecast.latency
     end = latency.quantile(1 - 1e-6) * 1.1
     times = np.linspace(0.0, end, 2000)
@@ -107,7 +107,7 @@ def _latency(panel: Any, plan: Plan) -> None:
 
 
 def _delivery(panel: Any, plan: Plan) -> None:
-    """Almost all or almost none, when the first pass reaches nobody."""
+    """Almost all or almost none: deliveries when the first pass reaches nobody."""
     n = min(plan.demand.members, BIMODAL_MEMBERS_MAX)
     fanout = plan["pbcast_fanout"] if plan.demand.members == n else None
     fanout = min(n, USUAL_FANOUT if fanout is None else fanout)
@@ -122,7 +122,7 @@ def _delivery(panel: Any, plan: Plan) -> None:
 
 
 def _susceptible(panel: Any, plan: Plan) -> None:
-    """How many still lack it, round by round."""
+    """How many still lack the packet, round by round."""
     n, loss = plan.demand.members, plan.demand.loss
     lost, rounds = 1 - (1 - loss) ** 3, 40
     for label, reached, dashes in (("failed", 1, "-"), ("reached 90%", max(1, round(0.9 * n)), "--")):

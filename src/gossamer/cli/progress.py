@@ -1,4 +1,4 @@
-"""A progress bar where somebody is looking, and nothing where nobody is."""
+"""A progress bar if standard error is a terminal, and nothing otherwise."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 @contextmanager
 def progress_bar(text: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Yields a function that takes how far the work is; the bar goes to standard error, if that is a terminal."""
+    """Yield a function to call with the progress so far; the bar goes to standard error, if that is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     with Progress(

@@ -33,18 +33,22 @@ from gossamer.wire.attributes import pack
 
 _CHUNK_BYTES = 65_536
 _AT_ONCE = 64
-"""Events that are published before the others get a turn."""
+"""Events to publish before other tasks get a turn."""
 
 
 def pub(
     group: GroupName,
-    subject: Annotated[str, typer.Argument(help="Dot-separated tokens: quotes.nyse.ibm")],
-    payload: Annotated[str | None, typer.Argument(help="The payload; without one, events are numbered.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many events.")] = 1,
-    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0 is as fast as it goes.")] = 0.0,
-    stdin: Annotated[bool, typer.Option("--stdin", help="One event per line of standard input.")] = False,
-    attributes: Annotated[list[str] | None, typer.Option("--attribute", "-a", help="price=101.5; repeat.")] = None,
-    wait: Annotated[int, typer.Option(min=0, help="Wait until this many other members are there.")] = 0,
+    subject: Annotated[str, typer.Argument(help="Subject: tokens separated by dots, e.g. quotes.nyse.ibm.")],
+    payload: Annotated[
+        str | None, typer.Argument(help="Payload of every event; if not given, events are numbered.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Number of events to publish.")] = 1,
+    rate: Annotated[float, typer.Option(min=0, help="Events per second; 0 means as fast as possible.")] = 0.0,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Publish each line of standard input as an event.")] = False,
+    attributes: Annotated[
+        list[str] | None, typer.Option("--attribute", "-a", help="Attribute, e.g. price=101.5. May be repeated.")
+    ] = None,
+    wait: Annotated[int, typer.Option(min=0, help="First wait until the group has this many other members.")] = 0,
     address: Address = None,
     interface: Interface = None,
     key: Key = None,
@@ -53,7 +57,7 @@ def pub(
     trace: Trace = None,
     as_json: AsJson = False,
 ) -> int:
-    """Publish events of a SUBJECT to a GROUP, and leave when they are sent and, with a logger, durable.
+    """Publish events under a SUBJECT to a GROUP; exit once they are sent and, if there is a logger, durable.
 
     Examples:
 
@@ -110,7 +114,7 @@ async def _numbered(payload: str | None, count: int) -> AsyncIterator[bytes]:
 async def _lines() -> AsyncIterator[bytes]:
     """The lines of standard input, be it a file, a pipe or a terminal.
 
-    A daemon reads them, because nobody can be made to type: an interrupt must not wait for the next line.
+    A daemon thread reads them, so that an interrupt need not wait for the next line to be typed.
     """
     some: asyncio.Queue[list[bytes]] = asyncio.Queue(maxsize=4)
     loop = asyncio.get_running_loop()
@@ -132,7 +136,7 @@ async def _lines() -> AsyncIterator[bytes]:
 
 
 def _attributes(texts: list[str]) -> dict[str, Any]:
-    """Numbers and truth values are what they look like; everything else is text."""
+    """Parse attributes: what looks like a number or a boolean becomes one, everything else is a string."""
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""`gossamer report`: a run directory as one page to read."""
+"""`gossamer report`: a run directory as a single page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,12 +8,12 @@ from rich.console import Console
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(help="A run directory of `gossamer experiment run`.")],
+    directory: Annotated[Path, typer.Argument(help="The run directory of a `gossamer experiment run`.")],
     markdown: Annotated[Path | None, typer.Option(help="Also write the verdicts as Markdown to this file.")] = None,
 ) -> int:
-    """Write report.html into a run directory: figures, claims with verdicts and numbers, settings, commands.
+    """Write report.html for a run directory: figures, claims with verdicts and numbers, settings, commands.
 
-    One file that needs nothing else: mail it, print it, open it without a network. Exit code 1 if a claim fails.
+    The report is one self-contained file: mail it, print it, open it offline. Exit code 1 if a claim fails.
 
     Example:
 
@@ -32,5 +32,7 @@ def report(
     Console().print(f"written: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True, highlight=False)
     failing = [verdict["says"] for verdict in outcome["verdicts"] if verdict["verdict"] == FAILS]
     if failing:
-        Console().print(f"{len(failing)} of {len(outcome['verdicts'])} claims fail; the report says why we think so")
+        Console().print(
+            f"{len(failing)} of {len(outcome['verdicts'])} claims fail; the report says why we think they do"
+        )
     return 1 if failing else 0

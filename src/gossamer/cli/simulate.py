@@ -1,4 +1,4 @@
-"""`gossamer simulate`: run a scenario and show what came of it."""
+"""`gossamer simulate`: run a scenario and show the result."""
 
 import json
 from pathlib import Path
@@ -18,17 +18,19 @@ BAR_WIDTH = 40
 
 def simulate(
     scenario: Annotated[Path, typer.Argument(help="A scenario file (TOML).")],
-    seed: Annotated[int | None, typer.Option(help="Another seed than the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed to use instead of the file's.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a key: loss.member=0.05. May be repeated.")
+        list[str] | None, typer.Option("--set", help="Override a key of the file: loss.member=0.05. May be repeated.")
     ] = None,
-    trace: Annotated[Path | None, typer.Option(help="Write everything that happens to this Parquet file.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace of everything that happens to this Parquet file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     check: Annotated[bool, typer.Option(help="Check the run against the specifications.")] = True,
 ) -> int:
     """Run a SCENARIO in the simulator.
 
-    The same scenario and seed give the same run, to the byte. Exit code 1 if a specification was violated.
+    The same scenario and seed always give the same run, byte for byte. Exit code 1 if a specification was violated.
 
     Examples:
 
@@ -59,7 +61,7 @@ def _run(scenario: Scenario, trace: Path | None, check: bool) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    """The result as tables for a person."""
+    """Print the result as tables."""
     console = Console()
     console.print(_summary(result))
     if result["repairs"]["by_member"]:
@@ -107,12 +109,12 @@ def _summary_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
             str(len(result["violations"])),
             "of the specifications" if result["violations"] else "",
         ),
-        ("time", f"{result['virtual_seconds']:.1f} s", f"virtual; {result['wall_seconds']:.2f} s of ours"),
+        ("time", f"{result['virtual_seconds']:.1f} s", f"virtual, in {result['wall_seconds']:.2f} s of real time"),
     ]
 
 
 def _bars(title: str, counts: dict[str, int]) -> Table:
-    """A bar per name, the longest filling the width."""
+    """One bar per name; the longest fills the width."""
     table = Table(title=title, show_header=False, title_justify="left", box=None)
     most = max(counts.values())
     for name, count in list(counts.items())[:64]:

@@ -1,4 +1,4 @@
-"""`gossamer stats` and `gossamer members`: what every member of a group says of itself, asked over the network."""
+"""`gossamer stats` and `gossamer members`: what every member of a group reports, asked over the network."""
 
 import json
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ def stats(
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show the counters of every member of a GROUP: what came by which rung, what was lost, and why.
+    """Show the counters of every member of a GROUP: what arrived by which rung, what was lost, and why.
 
     Exit code 1 if nobody answers.
 
@@ -50,7 +50,9 @@ def members(
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show who is in a GROUP: name, number, address, whether it is a logger, and whom it knows.
+    """List the members of a GROUP: name, number, address, role, uptime, and how many members each one knows.
+
+    Exit code 1 if nobody answers.
 
     Example:
 
@@ -101,7 +103,7 @@ def _heard(group: str, profiles: list[dict[str, Any]]) -> int:
     if profiles:
         return 0
     typer.echo(
-        f"gossamer: nobody of group {group!r} answers: is the address, the interface and the key the same? "
+        f"gossamer: nobody in group {group!r} answers; check that address, interface and key are the same everywhere; "
         "`gossamer doctor` checks the network",
         err=True,
     )

@@ -1,4 +1,4 @@
-"""`gossamer sub`: print the events of a group as they come, and every loss in its place."""
+"""`gossamer sub`: print the events of a group as they arrive, and every loss in its place."""
 
 import json
 import sys
@@ -32,15 +32,19 @@ from gossamer.wire.events import Event
 
 def sub(
     group: GroupName,
-    pattern: Annotated[str, typer.Argument(help="Subjects: `*` is one token, `>` the rest.")] = ">",
-    where: Annotated[str | None, typer.Option(help="Only events whose attributes satisfy this: price > 100")] = None,
+    pattern: Annotated[
+        str, typer.Argument(help="Subjects to print: `*` matches one token, `>` all that follow.")
+    ] = ">",
+    where: Annotated[
+        str | None, typer.Option(help="Print only events whose attributes match, e.g. 'price > 100'.")
+    ] = None,
     start: Annotated[
-        str, typer.Option(help="last, beginning, an ISO time, or JSON of first numbers by sender.")
+        str, typer.Option(help="Where to start: last, beginning, an ISO time, or JSON with first numbers by sender.")
     ] = "last",
-    count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0 never.")] = 0,
-    verify: Annotated[bool, typer.Option("--verify", help="Check that numbered events count up (see `pub`).")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no events.")] = False,
-    stats: Annotated[Path | None, typer.Option(help="Write the member's counters to this file at the end.")] = None,
+    count: Annotated[int, typer.Option(min=0, help="Stop after this many events; 0 means never.")] = 0,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that the numbered events of `pub` count up.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print events.")] = False,
+    stats: Annotated[Path | None, typer.Option(help="On exit, write the member's counters to this file.")] = None,
     address: Address = None,
     interface: Interface = None,
     key: Key = None,
@@ -95,7 +99,7 @@ def sub(
 
 
 class Numbered:
-    """What `pub` numbers must count up, for each sender, without a gap or a repetition."""
+    """Checks that the numbered events of `pub` count up for each sender, without gaps or repetitions."""
 
     def __init__(self) -> None:
         self.wrong = 0
@@ -104,7 +108,7 @@ class Numbered:
         self._next: dict[int, int] = {}
 
     def take(self, batch: list[Item]) -> None:
-        """Check some more."""
+        """Check the next events."""
         for item in batch:
             if isinstance(item, Lost):
                 self.lost += item.last - item.first + 1
@@ -117,12 +121,12 @@ class Numbered:
             self._next[item.sender] = number + 1
 
     def summary(self) -> dict[str, int]:
-        """As a plain table."""
+        """The counts as a dictionary."""
         return {"right": self.right, "wrong": self.wrong, "lost": self.lost}
 
 
 def parse_start(text: str) -> Start:
-    """From a command line."""
+    """Parse the option --start."""
     if text == "last" or text == "beginning":
         return "last" if text == "last" else "beginning"
     try:
@@ -150,7 +154,7 @@ def _as_json(item: Item) -> str:
 
 
 def as_table(event: Event) -> dict[str, Any]:
-    """An event as JSON can say it: a payload that is no text is given in base64."""
+    """Convert an event to what JSON can represent: a payload that is not UTF-8 becomes base64."""
     try:
         payload: dict[str, Any] = {"payload": event.payload.decode()}
     except UnicodeDecodeError:

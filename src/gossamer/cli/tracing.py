@@ -1,4 +1,4 @@
-"""A trace of what a live process sees, if it is asked for."""
+"""An optional trace of what a live process sees."""
 
 import secrets
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from gossamer.trace.buffer import RowBuffer
 
 @contextmanager
 def traced(path: Path | None, promises: tuple[str, ...] = ("no-bogus", "at-most-once")) -> Iterator[RowBuffer | None]:
-    """A place for rows that becomes the file `path`, however the command ends; None for no path."""
+    """A buffer for trace rows, written to the file `path` however the command ends; None without a path."""
     if path is None:
         yield None
         return

@@ -1,5 +1,7 @@
 """Sets of packets: for each sender, the numbers that are meant. What members lack, have, ask for and forget."""
 
+from typing import Any
+
 from gossamer.core.ranges import RangeSet
 
 PacketSets = dict[int, RangeSet]
@@ -44,6 +46,14 @@ def difference(table: PacketSets, other: PacketSets) -> PacketSets:
 def intersection(table: PacketSets, other: PacketSets) -> PacketSets:
     """What is in both."""
     return {s: both for s, n in table.items() if s in other and (both := n.intersection(other[s]))}
+
+
+def among(kept: dict[int, Any], numbers: RangeSet) -> RangeSet:
+    """Which of `numbers` are keys of `kept`, whose keys ascend."""
+    if not kept:
+        return RangeSet()
+    possible = RangeSet(numbers.within(next(iter(kept)), next(reversed(kept))))
+    return RangeSet((number, number) for number in possible if number in kept)
 
 
 def take(table: PacketSets, packets: int, ranges: int = 300) -> PacketSets:

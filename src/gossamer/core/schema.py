@@ -1,7 +1,7 @@
-"""Settings: a name, a unit, a default, a range that is checked, and the sentence that says when to change it.
+"""Settings: each has a name, a unit, a default, a checked range, and a sentence that says when to change it.
 
-A group of settings is a frozen dataclass whose fields are made with `setting`. `build` makes one from a
-plain table (TOML, JSON, the environment) and refuses what it does not know, naming the key and what is allowed.
+A group of settings is a frozen dataclass whose fields are made with `setting`. `build` makes one from a plain table
+(TOML, JSON, the environment) and refuses unknown keys and invalid values, naming the key and what is allowed.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class SettingError(ValueError):
-    """A setting that cannot be: the message names the key, the value and what is allowed."""
+    """An invalid setting; the message names the key, the value and what is allowed."""
 
 
 def setting(
@@ -37,8 +37,8 @@ def setting(
 
 
 def build(cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
-    """An instance of the settings class `cls` from `table`; SettingError for anything unknown or impossible."""
-    # a field may end in "_" where the key itself (`for`) is a word of the language
+    """Build an instance of the settings class `cls` from `table`; SettingError for unknown keys and invalid values."""
+    # a field ends in "_" where the key itself (`for`) is a keyword of Python
     fields = {f.name.rstrip("_"): f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(cls)
     values = {}
@@ -76,21 +76,21 @@ def _within(value: float, bounds: Mapping[str, Any]) -> bool:
 
 
 def allowed(bounds: Mapping[str, Any]) -> str:
-    """The declared bounds, in words."""
+    """Describe the declared bounds in words."""
     words = {"low": "at least", "above": "above", "high": "at most", "below": "below"}
     parts = [f"{word} {bounds[key]:g}" for key, word in words.items() if bounds.get(key) is not None]
     return " and ".join(parts) or "a finite number"
 
 
 def unknown_key(name: str, key: str, fields: Mapping[str, Any]) -> str:
-    """What to say of a key that is none of `fields`: the nearest of them, or all."""
+    """The message for a key that is not in `fields`: it suggests the closest field, or lists them all."""
     close = get_close_matches(key, fields, n=1)
-    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(fields))}"
+    hint = f"; did you mean {close[0]}?" if close else f"; known keys: {', '.join(sorted(fields))}"
     return f"unknown key {name}{hint}"
 
 
 def as_type(name: str, value: Any, hint: Any) -> Any:
-    """`value` as the type that the field wants: integers may stand for floats, lists for tuples."""
+    """Convert `value` to the type of its field: an integer may stand for a float, a list for a tuple."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return _one_of(name, value, arguments)
@@ -118,7 +118,7 @@ def _tuple(name: str, value: Any, arguments: tuple[Any, ...]) -> Any:
     if arguments[-1] is Ellipsis:
         return tuple(as_type(name, part, arguments[0]) for part in value)
     if len(value) != len(arguments):
-        raise SettingError(f"{name} = {value!r}: must be a list of {len(arguments)}")
+        raise SettingError(f"{name} = {value!r}: must be a list of {len(arguments)} values")
     return tuple(as_type(name, part, hint) for part, hint in zip(value, arguments, strict=True))
 
 
@@ -126,7 +126,7 @@ def _type_name(hint: Any) -> str:
     names = {
         float: "a number",
         int: "a whole number",
-        str: "a text",
+        str: "a string",
         bool: "true or false",
         types.NoneType: "left out",
     }

@@ -1,1 +1,1 @@
-"""Live: the automata between real processes, over UDP multicast and asyncio. Executes effects, decides nothing."""
+"""Live groups: the automata in real processes, over UDP multicast and asyncio. Executes effects, decides nothing."""

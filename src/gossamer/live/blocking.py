@@ -1,4 +1,4 @@
-"""The same group for people who do not write asyncio: a loop in a thread of its own, and calls that block."""
+"""The same group without asyncio: an event loop in a thread of its own, and calls that block."""
 
 import asyncio
 import queue
@@ -16,11 +16,11 @@ from gossamer.trace.buffer import RowBuffer
 T = TypeVar("T")
 
 _LAST_TURNS = 4
-"""Turns of the loop in which those who still wait hear that it is over."""
+"""Turns of the loop in which callers that still wait learn that the group is over."""
 
 
 class SyncSubscription:
-    """A blocking iterator over the events that match; `batches()` gives them in lists."""
+    """A blocking iterator over the matching events; `batches()` yields them in lists."""
 
     def __init__(self, group: "SyncGroup", subscription: Subscription) -> None:
         self._group = group
@@ -38,7 +38,7 @@ class SyncSubscription:
         return item
 
     def get(self, timeout: float | None = None) -> Item | None:
-        """The next item; None at the end. TimeoutError if nothing comes for `timeout` seconds."""
+        """The next item, or None at the end; TimeoutError if nothing comes for `timeout` seconds."""
         if self._position >= len(self._items):
             batch = self._next_batch(timeout)
             if batch is None:
@@ -48,15 +48,15 @@ class SyncSubscription:
         return self._items[self._position - 1]
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
-        """All that is there, again and again; TimeoutError if nothing comes for `timeout` seconds."""
-        if self._position < len(self._items):  # what `get` has left
+        """Yield everything that is there, again and again; TimeoutError if nothing comes for `timeout` seconds."""
+        if self._position < len(self._items):  # what `get` has not returned yet
             batch, self._items = self._items[self._position :], []
             yield batch
         while (more := self._next_batch(timeout)) is not None:
             yield more
 
     def close(self) -> None:
-        """Want no more."""
+        """End the subscription."""
         self._group.call(self._subscription.close)
 
     def _next_batch(self, timeout: float | None) -> list[Item] | None:
@@ -66,7 +66,7 @@ class SyncSubscription:
 
 
 class SyncGroup:
-    """A member of a group; made by `gossamer.join_sync`, and left at the end of `with`."""
+    """A member of a group, made by `gossamer.join_sync`; it leaves at the end of `with`."""
 
     def __init__(self, name: str, settings: Settings, *, trace: RowBuffer | None = None) -> None:
         self._group = Group(name, settings, trace=trace)
@@ -91,15 +91,15 @@ class SyncGroup:
         self._thread.join()
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """Send an event; never waits for a peer. `Full` if too much is published and not yet sent."""
+        """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
         return self.call(lambda: self._group.publish(subject, payload, **attributes))
 
     def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """The same, but wait for room."""
+        """Like `publish`, but wait for room."""
         return self.run(self._group.publish_wait(subject, payload, **attributes))
 
     def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
-        """Send many events of one subject, the fast road; waits for room."""
+        """Send many events of one subject, the fastest way to publish; waits for room."""
         self.run(self._group.publish_many(subject, payloads))
 
     def flush(self, timeout: float | None = None) -> None:
@@ -107,30 +107,30 @@ class SyncGroup:
         self.run(asyncio.wait_for(self._group.flush(), timeout))
 
     def stable(self, packet: PacketId, timeout: float | None = None) -> None:
-        """Wait until every member has said that it has this packet, which this member published."""
+        """Wait until every member has confirmed that it has this packet, which this member published."""
         self.run(asyncio.wait_for(self._group.stable(packet), timeout))
 
     def disconnect(self) -> None:
-        """Say that the network is about to go, and that this member will be back: its claim on the log is kept."""
+        """Announce that the network is about to go and that this member will be back: its claim on the log is kept."""
         self.call(self._group.disconnect)
 
     def reconnect(self) -> None:
-        """The network is back: say so, and catch up."""
+        """Announce that the network is back, and catch up."""
         self.call(self._group.reconnect)
 
     def subscribe(
         self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
     ) -> SyncSubscription:
-        """Events whose subject matches, as `Group.subscribe` says, with a blocking iterator."""
+        """Subscribe as `Group.subscribe` does; returns a blocking iterator."""
         subscription = self.call(lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses))
         return SyncSubscription(self, subscription)
 
     def members(self) -> tuple[int, ...]:
-        """Who is in the group, as far as this member knows."""
+        """The members of the group, as far as this member knows."""
         return self.call(self._group.members)
 
     def loggers(self) -> tuple[int, ...]:
-        """Which of them are loggers."""
+        """The members that are loggers."""
         return self.call(self._group.loggers)
 
     def stats(self) -> dict[str, Any]:
@@ -139,12 +139,12 @@ class SyncGroup:
 
     @property
     def me(self) -> int:
-        """This member's number: the sender of what it publishes."""
+        """This member's number, which is the `sender` of what it publishes."""
         return self._group.me
 
     @property
     def is_over(self) -> bool:
-        """Whether the group was left."""
+        """Whether this member has left the group."""
         return self._loop is not None and self._loop.is_closed()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -154,7 +154,7 @@ class SyncGroup:
             raise RuntimeError(
                 "not in the group yet: use `with gossamer.join_sync(...) as group`"
                 if self._loop is None
-                else "the group was left: join again"
+                else "this member has left the group: join again"
             )
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 

@@ -1,6 +1,6 @@
-"""What a member would meet on this machine, tried out: each finding is ok, warn or fail, and says what to change.
+"""Tests of what a member would find on this machine: each finding is ok, warn or fail, and says what to change.
 
-Multicast is really sent and received on every interface at once, from a port of our own unless one is asked for, so
+Multicast is really sent and received, on all interfaces at once, from a port of our own unless one is asked for, so
 that a running group does not hear it.
 """
 
@@ -27,10 +27,10 @@ from gossamer.wire.keys import key_id
 PATIENCE_S = 0.5
 """How long a datagram may take on this machine."""
 MTU_USUAL = 1280
-"""What every IPv6 link carries (RFC 8200)."""
+"""The smallest MTU that an IPv6 link may have (RFC 8200)."""
 MONOTONIC_S_MAX = 1e-3
 WALL_CLOCK_MIN = 1_735_689_600.0
-"""The first of January 2025: a clock behind that was never set."""
+"""The first of January 2025: a clock that shows an earlier time was never set."""
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -46,9 +46,9 @@ class Finding:
 
 
 def network(address: str, interface: str, only: bool) -> list[Finding]:
-    """Multicast, MTU, bursts and buffers: on every interface that is up, or on `interface` only.
+    """Test multicast, MTU, bursts and buffers on every interface that is up, or on `interface` only.
 
-    On `interface` multicast must work; on the others it is told.
+    Multicast must work on `interface`; on the others a failure is only a warning.
     """
     version = Endpoint.parse(address, interface).version
     chosen = find(interface)
@@ -76,7 +76,7 @@ def network(address: str, interface: str, only: bool) -> list[Finding]:
 
 
 def free_port(host: str) -> int:
-    """A port that nobody uses, so that nobody hears what is tried."""
+    """A port that nobody uses, so that nobody hears the tests."""
     family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.bind(("", 0))
@@ -84,7 +84,7 @@ def free_port(host: str) -> int:
 
 
 def _who_hears_whom(opened: dict[str, UdpTransport]) -> dict[str, set[str]]:
-    """For each interface, those that heard what was sent on it."""
+    """For each interface, the interfaces that heard what was sent on it."""
     tokens = {name: secrets.token_bytes(16) for name in opened}
     by_token = {token: name for name, token in tokens.items()}
     by_sock = {transport.multicast: (name, transport) for name, transport in opened.items()}
@@ -123,7 +123,7 @@ def _mtu(name: str, mtu: int, datagram_bytes_max: int) -> Finding:
 
 
 def _bursts(name: str, transport: UdpTransport) -> Finding:
-    """Send a burst to ourselves, and count the reads that it takes to have it back."""
+    """Send a burst to ourselves, and count the reads that it takes to get it back."""
     check = f"bursts on {name}"
     size = min(1000, transport.datagram_bytes_max)
     sent = [bytes([n]) * size for n in range(8)]
@@ -134,10 +134,10 @@ def _bursts(name: str, transport: UdpTransport) -> Finding:
         select.select([transport.unicast], [], [], left)
         transport.read(transport.unicast, lambda datagrams, _: reads.append(list(map(bytes, datagrams))))
     if [datagram for read in reads for datagram in read] != sent:
-        return Finding(check, "fail", "a burst to ourselves did not come back whole", "let UDP through the firewall")
+        return Finding(check, "fail", "a burst to ourselves did not come back complete", "let UDP through the firewall")
     has = f"GSO {'yes' if transport.gso else 'no'}, GRO {'yes' if transport.gro else 'no'}"
     if not (transport.gso and transport.gro):
-        return Finding(check, "warn", has, "use Linux 5.0 or later: without, each packet takes a system call")
+        return Finding(check, "warn", has, "use Linux 5.0 or later: otherwise each packet takes a system call")
     return Finding(check, "ok", f"{has}: {len(sent)} datagrams in {len(reads)} read{'s' if len(reads) > 1 else ''}")
 
 
@@ -152,7 +152,7 @@ def _buffers(transport: UdpTransport) -> Iterator[Finding]:
         if granted < SOCKET_BUFFER_BYTES:
             yield Finding(f"{kind} buffer", "warn", says, change)
         elif limit is not None and limit < SOCKET_BUFFER_BYTES:
-            yield Finding(f"{kind} buffer", "warn", f"{says}, to you as root; others get {limit:,}", change)
+            yield Finding(f"{kind} buffer", "warn", f"{says} because you are root; others get {limit:,}", change)
         else:
             yield Finding(f"{kind} buffer", "ok", says)
 
@@ -162,19 +162,19 @@ def clock() -> Iterator[Finding]:
     resolution = time.get_clock_info("monotonic").resolution
     says = f"resolution {resolution * 1e9:,.0f} ns"
     if resolution > MONOTONIC_S_MAX:
-        yield Finding("monotonic clock", "warn", says, "timers are late by so much: use another clock source")
+        yield Finding("monotonic clock", "warn", says, "timers may be late by this much: use another clock source")
     else:
         yield Finding("monotonic clock", "ok", says)
     now = time.time()
     says = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     if now < WALL_CLOCK_MIN:
-        yield Finding("wall clock", "fail", f"{says}: was never set", "set it, with NTP or `date -s`")
+        yield Finding("wall clock", "fail", f"{says}: the clock was never set", "set it, with NTP or `date -s`")
     else:
         yield Finding("wall clock", "ok", says)
 
 
 def keys(settings: Settings) -> Iterator[Finding]:
-    """That each key can be read, by nobody else, and which it is."""
+    """Test that each key can be read, and by nobody else; say which key it is."""
     ring = settings.key_ring()
     if ring is None:
         yield _no_key(settings)
@@ -196,18 +196,18 @@ def keys(settings: Settings) -> Iterator[Finding]:
 
 def _no_key(settings: Settings) -> Finding:
     if Endpoint.parse(settings.address, settings.interface).is_loopback:
-        return Finding("key", "ok", "none: only loopback is allowed, which is what is set")
-    change = "`gossamer key new --out group.key`, on every host the same, and key='@group.key'"
+        return Finding("key", "ok", "none, and none is needed: the interface is loopback")
+    change = "run `gossamer key new --out group.key`, copy the file to every host, and set key='@group.key'"
     if settings.insecure:
-        return Finding("key", "warn", "none, and insecure: anybody on the network can read and speak", change)
+        return Finding("key", "warn", "none, and insecure: anybody on the network can read and publish", change)
     return Finding("key", "fail", f"none, and {settings.interface} is not loopback: joining is refused", change)
 
 
 def variables(known: set[str]) -> Iterator[Finding]:
-    """Variables that look like ours and say nothing to us: perhaps a slip of the pen."""
+    """Environment variables that look like ours and are unknown: perhaps misspelt."""
     for name in sorted(os.environ):
         if name.startswith("GOSSAMER_") and name not in known and not name.startswith("GOSSAMER_TUNING_"):
-            yield Finding("environment", "warn", f"{name} is no setting", "see docs/settings.md for the names")
+            yield Finding("environment", "warn", f"{name} is not a setting", "see docs/settings.md for the names")
 
 
 def _cut(error: TransportError) -> tuple[str, str]:

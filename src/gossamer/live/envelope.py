@@ -1,6 +1,6 @@
-"""Messages <-> datagrams of one group, in the open or sealed.
+"""Messages <-> datagrams of one group, unsealed or sealed.
 
-Both know how to repair with a datagram as it travelled: what a log holds goes out again without being made anew.
+Both envelopes can repair with a datagram as its sender sent it: what a log holds goes out again without re-encoding.
 """
 
 from collections.abc import Sequence
@@ -14,34 +14,34 @@ from gossamer.wire.codec import REPAIR_BYTES, decode_packets, encode_packet, rep
 from gossamer.wire.keys import KeyRing
 
 Opened = Packet | tuple[Header, Message] | None
-"""Most of what comes is the first pass of a packet of this group, and its sender says it: then it is just that. None if
-it is not for us to read."""
+"""What a datagram holds: the packet alone if it is a first pass of this group from the packet's sender, as most are;
+otherwise a header and a message; None if we cannot read it."""
 
 
 class Envelope(Protocol):
     """How this group's messages travel."""
 
     overhead_bytes: int
-    """What a repair, the longest datagram that carries a body, has besides it."""
+    """How many bytes a repair, the longest datagram that carries a body, has besides the body."""
 
     def close(self, message: Message) -> bytes:
         """The datagram for a message of ours."""
 
     def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
-        """Who says what, of each; `refused` counts what is not for us to read."""
+        """What each datagram holds; `refused` counts those that we cannot read."""
 
     def original_datagram(self, packet: Packet) -> bytes:
         """The data datagram of a packet, as its sender sent it."""
 
     def repair(self, phase: Phase, travelled: bytes) -> bytes:
-        """A repair with a data datagram that was kept."""
+        """The datagram of a repair that carries a data datagram that was kept."""
 
     def refused(self) -> dict[str, int]:
-        """Datagrams that were not opened, by reason."""
+        """How many datagrams were not opened, by reason."""
 
 
 def answer_in(envelope: Envelope, datagram: memoryview, group: int, nonce: int) -> tuple[int, Profile] | None:
-    """Who answers to our probe, and what; None if this is anything else."""
+    """The member that answers our probe, and its answer; None if this is anything else."""
     (opened,) = envelope.open([datagram])
     if opened is None or isinstance(opened, Packet):
         return None
@@ -61,11 +61,11 @@ class OpenEnvelope:
         self._refused = 0
 
     def close(self, message: Message) -> bytes:
-        """Plain."""
+        """Encoded, not sealed."""
         return encode(self._header, message)
 
     def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
-        """Plain; the checksum tells what is damaged."""
+        """Decoded; the checksum tells which are damaged."""
         return decode_packets(datagrams, self._header.group, self._open_other)
 
     def _open_other(self, datagram: memoryview) -> Opened:
@@ -76,15 +76,15 @@ class OpenEnvelope:
             return None
 
     def original_datagram(self, packet: Packet) -> bytes:
-        """Made anew, byte for byte the same."""
+        """Encoded again, byte for byte the same."""
         return encode_packet(self._header.group, packet)
 
     def repair(self, phase: Phase, travelled: bytes) -> bytes:
-        """Around what was kept."""
+        """Wrapped around what was kept."""
         return repair_of(self._header, phase, travelled)
 
     def refused(self) -> dict[str, int]:
-        """All of them malformed."""
+        """The only reason is that they are malformed."""
         return {"malformed": self._refused} if self._refused else {}
 
 
@@ -92,7 +92,7 @@ class SealedEnvelope:
     """With a key: authenticated, encrypted, and safe from replays (see `wire.sealing`)."""
 
     def __init__(self, header: Header, keys: KeyRing, incarnation: bytes) -> None:
-        from gossamer.wire import sealing  # needs `cryptography`, which nobody else pays for
+        from gossamer.wire import sealing  # needs `cryptography`, which groups without a key do not load
 
         self._sealing = sealing
         self._header = header
@@ -103,7 +103,7 @@ class SealedEnvelope:
         self._malformed = 0
 
     def close(self, message: Message) -> bytes:
-        """A packet is sealed once, by its sender; who passes it on does so verbatim."""
+        """A packet is sealed once, by its sender; others pass it on verbatim."""
         if isinstance(message, Data):
             return self.original_datagram(message.packet)
         if isinstance(message, Repair):
@@ -111,7 +111,7 @@ class SealedEnvelope:
         return self._sealer.seal(encode(self._header, message))
 
     def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
-        """What does not authenticate is refused before anything of it is looked at."""
+        """A datagram that is not authentic is refused before anything in it is read."""
         return [self._open_one(bytes(datagram)) for datagram in datagrams]
 
     def _open_one(self, sealed: bytes) -> Opened:
@@ -135,7 +135,7 @@ class SealedEnvelope:
         return decode(plain)
 
     def original_datagram(self, packet: Packet) -> bytes:
-        """As its sender sealed it: for our own packets, now."""
+        """As its sender sealed it; a packet of our own is sealed now, if it was not before."""
         if not packet.sealed:
             packet.sealed = self._sealer.seal(encode_packet(self._header.group, packet))
         return packet.sealed
@@ -145,5 +145,5 @@ class SealedEnvelope:
         return self._sealer.seal(self._sealing.repair_of(self._header, phase, travelled))
 
     def refused(self) -> dict[str, int]:
-        """By the seal's reasons."""
+        """By the reasons of `SealError`, and `malformed`."""
         return self._opener.refused | ({"malformed": self._malformed} if self._malformed else {})

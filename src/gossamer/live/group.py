@@ -2,7 +2,7 @@
 
 Published events are packed; a packet leaves when it is full, or as soon as the loop is idle. Delivered packets are
 unpacked once and handed to the subscriptions that match. A subscription whose application is slow fills up and then
-holds its own member back, which falls behind and catches up by repair: nothing is dropped in silence, and nobody else
+holds back its own member, which falls behind and catches up by repair: nothing is dropped silently, and nobody else
 waits.
 """
 
@@ -48,13 +48,13 @@ _log = logging.getLogger("gossamer")
 JOIN_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 0.3
 LINGER_S = 0.15
-"""A publisher that leaves stays this long to repair what of its last packets was lost."""
+"""How long a publisher that leaves stays, to repair losses among its last packets."""
 
 MakeTransport = Callable[[Endpoint], Transport]
 
 
 class Group:
-    """A member of a group; made by `gossamer.join`, and left at the end of `async with`."""
+    """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Group:
         self._trace = trace
         protocol = settings.protocol_settings()
         if store is not None and not may_log(protocol):
-            raise SettingError(f"protocol = {settings.protocol!r}: has no use for a logger; choose rpbcast or lbrm")
+            raise SettingError(f"protocol = {settings.protocol!r}: does not use a logger; choose rpbcast or lbrm")
         self._named = identity is None and resumes(protocol)
         if identity is None:
             identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
@@ -89,7 +89,7 @@ class Group:
 
     async def __aenter__(self) -> Self:
         settings = self.settings
-        if "_member" in self.__dict__:  # its numbers are in use
+        if "_member" in self.__dict__:  # its sequence numbers are in use
             raise RuntimeError("this membership is over: join again for a new one")
         transport = self._make_transport(trusted(settings))
         try:
@@ -100,8 +100,8 @@ class Group:
                 await self._member.joined.wait()
             if self._member.name_taken:
                 raise NameInUse(
-                    f"group {self.name!r}: the name {settings.name!r} is in use by a living member; stop that one, or "
-                    "choose another name"
+                    f"group {self.name!r}: the name {settings.name!r} is in use by another running member; stop that "
+                    "one, or choose another name"
                 )
             in_order = self._member.stack.order.holds_back
             self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
@@ -116,9 +116,9 @@ class Group:
         return self
 
     async def _give_up(self, transport: Transport) -> None:
-        """Before we were a member; others may take us for one already."""
+        """Stop before we are a member; others may already take us for one."""
         if "_member" in self.__dict__:
-            if not self._member.name_taken:  # else it would be another's leave
+            if not self._member.name_taken:  # else the other member would be the one to leave
                 self._member.step(LeaveAsked())
             await self._member.stop()
         else:
@@ -128,7 +128,7 @@ class Group:
         return Header(crc32(self.name.encode()), source)
 
     async def _needs_trees(self) -> bool:
-        """Whether packets travel by trees: as the settings say, or because no contact is heard over multicast."""
+        """Whether packets travel by trees: because the settings say so, or no contact is heard over multicast."""
         settings = self.settings
         if settings.first_pass != "auto" or not settings.contacts:
             return settings.first_pass == "trees"
@@ -174,25 +174,25 @@ class Group:
         return tuning
 
     def _worth_repairing(self) -> WorthRepairing:
-        """The application's say, from which no error reaches the protocol: what it cannot judge is worth it."""
+        """The application's `worth_repairing`, kept from raising: if it fails, the packets are worth repairing."""
         judge = self.settings.worth_repairing
         assert judge is not None
 
         def worth(gap: Gap) -> bool:
             try:
                 return bool(judge(gap))
-            except Exception:  # of the application
+            except Exception:  # the application's
                 self._member.stats["errors in worth_repairing"] += 1
-                _log.exception("worth_repairing(%r) failed; the packets are asked for", gap)
+                _log.exception("worth_repairing(%r) failed; the packets are requested", gap)
                 return True
 
         return worth
 
     def _replaced(self) -> None:
-        """Another process has joined under our name while we did not answer: we are not the member any more."""
+        """Another process joined under our name while we did not answer: we are no longer the member."""
         self._failure = NameInUse(
-            f"group {self.name!r}: another process has joined under the name {self.settings.name!r} while this one did "
-            "not answer; this one is not a member any more"
+            f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
+            "not answer; this one is no longer a member"
         )
         self._outbox.close(self._failure)
         self._inbox.close(self._failure)
@@ -226,16 +226,16 @@ class Group:
             self._member.stats["left without goodbye"] += 1
         await self._member.stop()
         self._inbox.close()
-        self._fail_waiters(RuntimeError("the group was left before it was done"))
+        self._fail_waiters(RuntimeError("this member left the group before this was done"))
 
     # Publishing.
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """Send an event; never waits for anybody. Returns the packet that it will travel in; `Full` if nothing fits."""
+        """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits."""
         return self._outbox.publish(subject, payload, attributes or None)
 
     async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """The same, but wait for room."""
+        """Like `publish`, but wait for room."""
         while True:
             try:
                 return self.publish(subject, payload, **attributes)
@@ -243,7 +243,7 @@ class Group:
                 await self._until(partial(self._outbox.room, full.packets))
 
     async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
-        """Send many events of one subject, in order, the fast road; waits for room."""
+        """Send many events of one subject, in order, the fastest way to publish; waits for room."""
         at = 0
         while True:
             taken, needed = self._outbox.take(subject, payloads, at)
@@ -251,7 +251,7 @@ class Group:
             if at >= len(payloads):
                 break
             await self._until(partial(self._outbox.room, needed))
-        await asyncio.sleep(0)  # let the loop send, and hear
+        await asyncio.sleep(0)  # let the loop send and receive
 
     async def flush(self) -> None:
         """Wait until everything published so far is sent and, if there is a logger, durable."""
@@ -260,22 +260,22 @@ class Group:
         await self._until(lambda: self._member.stack.settled() >= target)
 
     async def stable(self, packet: PacketId) -> None:
-        """Wait until every member has said that it has this packet, which this member published.
+        """Wait until every member has confirmed that it has this packet, which this member published.
 
-        `publish` returns the packet of an event. Members that are away and will be back count, too: so it may take as
-        long as they are away. Whoever joined after the packet was published does not count.
+        `publish` returns the packet of an event. Members that are away and will be back count, too, so this may take as
+        long as they are away. Members that joined after the packet was published do not count.
         """
         if packet.sender != self.me:
             raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
         if not tells_stability(self._member.stack.settings):
             raise SettingError(f"protocol = {self.settings.protocol!r}: does not tell when a packet is stable")
         if packet.seqno >= self._outbox.last:
-            raise ValueError(f"packet {packet}: was not published yet")
+            raise ValueError(f"packet {packet}: has not been published yet")
         self._outbox.send()
         await self._until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something that depends on the others is so."""
+        """Wait until a condition that depends on other members holds."""
         if self._failure is not None:
             raise self._failure
         if condition():
@@ -296,7 +296,7 @@ class Group:
     # The network.
 
     def disconnect(self) -> None:
-        """Say that the network is about to go, and that this member will be back: its claim on the log is kept.
+        """Announce that the network is about to go and that this member will be back: its claim on the log is kept.
 
         From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
         """
@@ -304,7 +304,7 @@ class Group:
         self._member.disconnect()
 
     def reconnect(self) -> None:
-        """The network is back: say so, and catch up."""
+        """Announce that the network is back, and catch up."""
         self._member.reconnect()
 
     # Subscribing.
@@ -312,16 +312,16 @@ class Group:
     def subscribe(
         self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
     ) -> Subscription:
-        """Events whose subject matches `pattern` and whose attributes satisfy `where`, from `start` on.
+        """Subscribe to events whose subject matches `pattern` and whose attributes satisfy `where`, from `start` on.
 
         `start` is "last" (from now on), "beginning" (all that a logger holds), an aware datetime, or the first number
-        wanted of some senders, `{sender: seqno}`, of all others all that a logger holds.
+        wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others.
         """
         wish = parse_start(start)
         if wish is not None and not self._member.stack.order.holds_back:
-            raise SettingError(f"start = {start!r}: events of before need order = 'fifo'")
+            raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
-            raise SettingError(f"start = {start!r}: a logger does not ask for the past: read its store")
+            raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
         subscription = self._inbox.subscribe(pattern, where, losses)
         if wish is not None:
             subscription.wait_for_past()
@@ -335,7 +335,7 @@ class Group:
         self._member.step(RewindAsked(since_ns, positions))
 
     def _past_known(self, held: PacketSets | None) -> None:
-        """Loggers have said what they hold, and the stack asks for it now; or none has answered."""
+        """Loggers have said what they hold, and the stack is now requesting it; or no logger has answered."""
         subscription, _, positions = self._past.popleft()
         if held is None:
             self._inbox.past_unknown(subscription)
@@ -344,26 +344,26 @@ class Group:
         if self._past:
             asyncio.get_running_loop().call_soon(self._ask_for_past)
 
-    # Looking.
+    # Inspecting.
 
     def members(self) -> tuple[int, ...]:
-        """Who is in the group, as far as this member knows: they are owed whatever is published from now on."""
+        """The members of the group, as far as this member knows; they are owed whatever is published from now on."""
         roster = self._member.stack.roster
         return tuple(member for member in roster.members if member not in roster.joining)
 
     def loggers(self) -> tuple[int, ...]:
-        """Which of them are loggers."""
+        """The members that are loggers."""
         return self._member.stack.roster.loggers
 
     @property
     def keys(self) -> KeyRing | None:
-        """The keys of this member, to change them while it runs: `install`, `use`, `remove`; None without a key."""
+        """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
         return self._envelope.keys if isinstance(self._envelope, SealedEnvelope) else None
 
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict.
 
-        `received` = `first_pass` + `peer` + `logger`: events of others, by the rung that they came by.
+        `received` = `first_pass` + `peer` + `logger`: events from others, by the rung through which they came.
         """
         inbox, member, stack = self._inbox, self._member, self._member.stack
         by_rung: dict[str, int] = {phase: inbox.received[phase] for phase in (FIRST_PASS, PEER, LOGGER)}
@@ -393,7 +393,7 @@ class Group:
         }
 
     def profile(self) -> dict[str, Any]:
-        """What this member tells anybody of the group who asks: who it is, whom it knows, and its counters."""
+        """What this member answers to a probe: who it is, whom it knows, and its counters."""
         return {
             "member": self.me,
             "name": self.settings.name,
@@ -408,7 +408,7 @@ class Group:
         }
 
     def _rates(self, received: int) -> dict[str, float]:
-        """Events per second since this was last asked."""
+        """Events per second since the last call."""
         now, before = monotonic(), self._sampled_at
         counts = (received, self._outbox.published)
         seconds = max(now - before, 1e-9)
@@ -419,31 +419,31 @@ class Group:
 
 
 class NameInUse(RuntimeError):
-    """A member that resumes under its name found another one alive under it, or was replaced by one."""
+    """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
 def member_number(group: str, name: str) -> int:
-    """The number of a member that keeps it over restarts."""
+    """The number of a member that keeps it across restarts."""
     return int.from_bytes(sha256(f"{group}/{name}".encode()).digest()[:8], "big") >> 1
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:
-    """The group `name`, to be entered with `async with`; `trace` takes the rows of what happens, if it is wanted."""
+    """The group `name`, to be entered with `async with`; `trace`, if given, takes the rows of what happens."""
     return Group(name, settings or Settings(), trace=trace)
 
 
 def envelope_for(settings: Settings, header: Header) -> Envelope:
-    """Sealed if there is a key; every start is an incarnation of its own."""
+    """An envelope, sealed if there is a key; every start is a new incarnation."""
     keys = settings.key_ring()
     return OpenEnvelope(header) if keys is None else SealedEnvelope(header, keys, secrets.token_bytes(16))
 
 
 def trusted(settings: Settings) -> Endpoint:
-    """Where the group meets; no key, no traffic beyond loopback."""
+    """The group's endpoint; without a key there is no traffic beyond loopback, unless `insecure` is set."""
     endpoint = Endpoint.parse(settings.address, settings.interface, settings.port)
     if settings.key is None and not endpoint.is_loopback and not settings.insecure:
         raise SettingError(
             f"interface = {settings.interface!r}: without a key only 127.0.0.1 is allowed; make one with "
-            "`gossamer key new`, or insecure=True if you mean it"
+            "`gossamer key new`, or set insecure=True if you mean it"
         )
     return endpoint

@@ -1,7 +1,7 @@
-"""A bad network on purpose: a wrapper that loses, repeats, shuffles, damages, delays and blocks (JGroups's habit).
+"""A bad network on purpose: a wrapper that loses, repeats, reorders, damages, delays and blocks (as JGroups does).
 
-It wraps any transport and spoils what that hears, after the kernel has taken it; what it sends goes out as it is, but
-for what is meant for a blocked address. Everything is drawn from the generator that it is given.
+It wraps any transport and spoils what that transport hears, after the kernel has received it; what it sends goes out
+unchanged, except to a blocked address. All randomness comes from the generator that it is given.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from gossamer.core.schema import SettingError, build, check_value, setting
 from gossamer.live.transport import Address, Datagrams, Endpoint, Handler, Transport, UdpTransport
 
 REORDER_S = 0.005
-"""How much later at most a datagram comes that others overtake."""
+"""The longest extra delay of a datagram that others overtake."""
 
 Blocked = Container[Address] | Callable[[Address], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Impairments:
-    """Probabilities, per datagram heard; SettingError, at once, for what is none."""
+    """Probabilities per datagram heard, and a delay; an invalid value raises SettingError at once."""
 
-    loss: float = setting(0.0, "Lost, each for itself.", low=0, high=1)
+    loss: float = setting(0.0, "Lost, independently of the others.", low=0, high=1)
     duplicate: float = setting(0.0, "Heard twice.", low=0, high=1)
     reorder: float = setting(0.0, "Overtaken by others.", low=0, high=1)
     corrupt: float = setting(0.0, "One bit flipped.", low=0, high=1)
@@ -69,33 +69,33 @@ class ImpairedTransport:
         self.impair(Impairments(), Random(0))
 
     def impair(self, impairments: Impairments, rng: Random) -> Self:
-        """From now on; the bad state of a burst is over."""
+        """Impair from now on; a burst that is under way ends."""
         self._impairments, self._rng = impairments, rng
         self._bad = False
         self._spoils = impairments != Impairments()
         return self
 
     def partition(self, blocked: Blocked) -> Self:
-        """From now on nothing comes from or goes to these addresses; multicast still leaves, so block it there too."""
+        """From now on nothing comes from or goes to these addresses; multicast still leaves, so block us there too."""
         self._blocks = blocked if callable(blocked) else blocked.__contains__
         return self
 
     def heal(self) -> None:
-        """The partition is over."""
+        """End the partition."""
         self._blocks = None
 
     def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
-        """Send to everyone, or to those within so many hops; how many the kernel did not take."""
+        """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused."""
         return self._inner.send_to_group(datagrams, hops)
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
-        """Send to one member, unless it is blocked; how many the kernel did not take."""
+        """Send to one member, unless it is blocked; returns how many datagrams the kernel refused."""
         if self._blocks is not None and self._blocks(address):
             return 0
         return self._inner.send_to(datagrams, address)
 
     def read(self, sock: socket.socket, handle: Handler) -> bool:
-        """Hand over what the line leaves of it."""
+        """Hand over what the bad line lets through."""
         if not self._spoils and self._blocks is None:
             return self._inner.read(sock, handle)
         return self._inner.read(sock, lambda datagrams, address: self._pass_on(datagrams, address, handle))
@@ -109,7 +109,7 @@ class ImpairedTransport:
         self._inner.rejoin()
 
     def close(self) -> None:
-        """The sockets; what is still on its way never comes."""
+        """Close the sockets; what is still on its way never comes."""
         for handle in self._late:
             handle.cancel()
         self._late.clear()
@@ -134,7 +134,7 @@ class ImpairedTransport:
         if not delay_s:
             handle(datagrams, address)
             return
-        kept = [memoryview(bytes(datagram)) for datagram in datagrams]  # the buffer is not ours for so long
+        kept = [memoryview(bytes(datagram)) for datagram in datagrams]  # the buffer is overwritten before then
 
         def arrive() -> None:
             self._late.discard(timer)

@@ -1,7 +1,7 @@
 """From delivered packets to subscriptions: unpacked once, matched once per subject, counted by rung.
 
-Each sender's packets come in their order, so for each sender one number says how far the subscriptions are. Where the
-past is asked for again, packets below that number come once more: only subscriptions that asked see them.
+Each sender's packets come in order, so for each sender one number says how far the subscriptions are. When the past is
+asked for, packets below that number come again, and only the subscriptions that asked for them see them.
 """
 
 from collections import Counter
@@ -47,10 +47,10 @@ class Inbox:
         resume: Callable[[], None],
     ) -> None:
         self.received: Counter[str] = Counter()
-        """Events by the rung that they came by; `own` for what this member published itself."""
+        """Events by the rung through which they came; `own` for what this member published itself."""
         self.lost: Counter[str] = Counter()
         self.waiting = 0
-        """Events that no application has taken yet."""
+        """Events that the application has not taken yet."""
         self._me = me
         self._limit = limit
         self._recorder = recorder
@@ -63,16 +63,16 @@ class Inbox:
         self._reassembler = Reassembler(**limits)
         self._past = Reassembler(**limits)
         self._table: Subscriptions[int] = Subscriptions()
-        # weakly: one that the application has dropped (a loop that broke) is not to fill up for ever
+        # weak references: a subscription that the application has dropped (by leaving a loop) must not fill up for ever
         self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._keys = counting()
-        self._everything: dict[int, None] = {}  # those that match whatever comes
+        self._everything: dict[int, None] = {}  # subscriptions that match everything
         self._selective = False
 
     def subscribe(self, pattern: str, where: str | None, losses: Losses) -> Subscription:
         """A new subscription, from now on."""
         if self._closed:
-            raise RuntimeError("the group was left: nothing will come any more; join again")
+            raise RuntimeError("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
         self._table.add(pattern, where, key=key)
         subscription = Subscription(losses, self._took, lambda: self._unsubscribe(key))
@@ -83,13 +83,13 @@ class Inbox:
         return subscription
 
     def close(self, error: BaseException | None = None) -> None:
-        """Nothing more will come; because of an error, if there is one."""
+        """Close all subscriptions: nothing more will come, because of an error if there is one."""
         self._closed = True
         for subscription in list(self._subscriptions.values()):
             subscription.close(error)
 
     def delivered(self, run: Run, phase: Phase) -> None:
-        """Packets whose turn has come."""
+        """Offer packets whose turn has come."""
         sender = run[0].sender
         mark = self._marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
@@ -102,7 +102,7 @@ class Inbox:
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self._me,), packet, phase)
         rung = "own" if sender == self._me else phase
-        if not self._subscriptions:  # nobody looks: it is enough to count
+        if not self._subscriptions:  # nobody subscribes: it is enough to count
             self.received[rung] += sum(map(_count, run))
             return
         events: list[Event] = []
@@ -115,7 +115,7 @@ class Inbox:
         self._report_abandoned()
 
     def given_up(self, effect: ReportLost) -> None:
-        """A gap that nobody could fill, in its turn."""
+        """Report a gap that nobody could fill, when its turn has come."""
         lost = Lost(effect.sender, effect.first, effect.last, effect.reason)
         mark = self._marks.get(effect.sender, 0)
         for subscription in list(self._subscriptions.values()):
@@ -131,15 +131,15 @@ class Inbox:
             self._report_abandoned()
 
     def begin(self, horizon: Horizon) -> None:
-        """What came up to `horizon` is the past."""
+        """Begin after `horizon`: everything up to it is the past."""
         self._marks |= {sender: last + 1 for sender, last in horizon.items()}
 
     def past_known(
         self, subscription: Subscription, held: PacketSets, wanted: Horizon, present: Container[int]
     ) -> None:
-        """A log holds this much: `subscription` gets it, from the numbers that it `wanted` on.
+        """Loggers hold the packets `held`: `subscription` gets them, starting from the numbers that it `wanted`.
 
-        Of a sender that is not `present` any more, and of whom nothing came here, all is past.
+        Everything from a sender that is no longer `present`, and from which nothing came here, is past.
         """
         behind: Horizon = {}
         for sender, numbers in held.items():
@@ -155,12 +155,12 @@ class Inbox:
                 self.waiting += subscription.offer_loss(lost)
 
     def past_unknown(self, subscription: Subscription) -> None:
-        """Nobody holds the past: say so, and go on with the present."""
+        """No logger told us of the past: report that, and go on with the present."""
         self.waiting += subscription.offer_loss(Lost(-1, -1, -1, "no logger answered: nothing from before"))
         self.waiting -= subscription.past_known({})
 
     def _unpack(self, packet: Packet, reassembler: Reassembler) -> list[Event]:
-        """The events; a packet that came and cannot be read is lost to the application, and it is told."""
+        """The events of a packet; a packet that cannot be read is reported to the application as lost."""
         try:
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
@@ -171,7 +171,7 @@ class Inbox:
             return []
 
     def _report_abandoned(self) -> None:
-        """Events in fragments that will never be whole; a fragment that is lost was reported as a packet."""
+        """Report fragmented events that will never be complete; a lost fragment was already reported as a packet."""
         for gone in self._reassembler.take_abandoned():
             if gone.reason not in ("fragment lost", "malformed"):
                 self._report(Lost(*gone))
@@ -194,7 +194,10 @@ class Inbox:
             self._pause()
 
     def _offer_selected(self, events: list[Event]) -> int:
-        """The table is asked once for each subject, and what is chosen keeps its order over all subjects."""
+        """Offer events to the subscriptions that match, in order across subjects; returns how many were offered.
+
+        Each subject is looked up only once.
+        """
         waiting = 0
         subjects = {event[0] for event in events}
         wanted: dict[int, dict[str, Filter | None]] = {}
@@ -212,7 +215,7 @@ class Inbox:
         return waiting
 
     def _offer_again(self, run: Run) -> None:
-        """Packets of the past, for those who asked for them."""
+        """Offer packets of the past to the subscriptions that asked for them."""
         asked = [(k, s) for k, s in self._subscriptions.items() if run[0].sender in s.rewound]
         if not asked:
             return

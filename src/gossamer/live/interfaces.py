@@ -1,6 +1,6 @@
-"""The network interfaces of this machine: names, addresses, MTU, as the kernel tells them (Linux).
+"""The network interfaces of this machine: names, addresses, MTU, as reported by the kernel (Linux).
 
-Elsewhere the list is empty, and an interface can be named by its address only.
+Elsewhere the list is empty, and an interface can be named only by its address.
 """
 
 import os
@@ -23,7 +23,7 @@ IpAddress = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One interface; the addresses in the order of the kernel."""
+    """One interface; its addresses are in the kernel's order."""
 
     name: str
     index: int
@@ -47,13 +47,13 @@ class Interface:
         return bool(self.flags & (_MULTICAST | _LOOPBACK))
 
     def address(self, version: int) -> IpAddress | None:
-        """The address that others reach it by: of IPv6 a global one, if there is one."""
+        """The address at which others reach it; for IPv6 a global one, if there is one."""
         own = [address for address in self.addresses if address.version == version]
         return min(own, key=lambda address: address.is_link_local, default=None)
 
 
 def interfaces() -> list[Interface]:
-    """All of them, in the order of the kernel."""
+    """All interfaces, in the kernel's order."""
     try:
         listed = list(_addresses())
     except OSError:
@@ -68,7 +68,7 @@ def interfaces() -> list[Interface]:
 
 
 def find(wanted: str) -> Interface | None:
-    """The interface of this name, or of this address (`127.0.0.2` is loopback's, `fe80::1%eth0` is eth0's)."""
+    """The interface with this name or this address (`127.0.0.2` is loopback's, `fe80::1%eth0` is eth0's)."""
     host, _, zone = wanted.partition("%")
     try:
         address = ip_address(host)
@@ -82,8 +82,8 @@ def find(wanted: str) -> Interface | None:
 
 
 def _ask(name: str, request: int, kind: str) -> int:
-    """One number about an interface: `struct ifreq` is its name and then a union."""
-    from fcntl import ioctl  # not everywhere
+    """One number about an interface; `struct ifreq` is its name followed by a union."""
+    from fcntl import ioctl  # not on every system
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         answer = ioctl(sock, request, struct.pack("16s24x", os.fsencode(name)))
@@ -92,7 +92,7 @@ def _ask(name: str, request: int, kind: str) -> int:
 
 
 def _addresses() -> Iterator[tuple[int, IpAddress]]:
-    """Interface index and address, of both families, from rtnetlink; OSError where there is none."""
+    """Interface index and address, for both families, from rtnetlink; OSError where there is no netlink."""
     if not hasattr(socket, "AF_NETLINK"):
         raise OSError("no netlink on this system")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
@@ -113,7 +113,7 @@ def _addresses() -> Iterator[tuple[int, IpAddress]]:
 
 
 def _address(body: bytes) -> Iterator[tuple[int, IpAddress]]:
-    """What one message says. On a point-to-point link IFA_ADDRESS is the other end, and IFA_LOCAL ours."""
+    """The address in one message, if any. On a point-to-point link IFA_ADDRESS is the other end, and IFA_LOCAL ours."""
     *_, index = _IFADDRMSG.unpack_from(body)
     attributes = {}
     at = _IFADDRMSG.size

@@ -1,8 +1,8 @@
 """A logger's disk: carries out what a stack asks of its log, and makes sure that acknowledged means durable.
 
-Effects behind a `Persist` wait until it is on stable storage. The store syncs in a thread of its own, so the loop goes
-on reading meanwhile, and everything that came in the meantime is the next transaction (group commit). If the store
-fails, nothing more is accepted or acknowledged; what it holds is still served.
+Effects after a `Persist` wait until its packets are on stable storage. The store syncs in a thread of its own, so the
+loop keeps reading meanwhile, and everything that comes in that time is the next transaction (group commit). If the
+store fails, nothing more is accepted or acknowledged; what it holds is still served.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreError
 
 CONSUMERS_POLL_S = 1.0
 _COLLECT_S = 0.25
-"""Collections of this long are one transaction."""
+"""Collections within this time are one transaction."""
 _STRETCHES = 500
-"""Of so many parts of a store it is looked up when it starts how old they are."""
+"""When a store is opened, it is split into about this many parts to look up how old each is."""
 
 
 class LogDisk:
@@ -41,7 +41,7 @@ class LogDisk:
     ) -> None:
         self.store = store
         self.failure = ""
-        """Why nothing is accepted any more; empty while all is well."""
+        """Why nothing more is accepted; empty while all is well."""
         self.appended = 0
         self.damaged = 0
         self._travelled = travelled
@@ -68,11 +68,11 @@ class LogDisk:
         )
 
     def committed(self) -> Committed:
-        """What durable readers have done with: they commit from other processes."""
+        """What durable readers have finished with; they commit from other processes."""
         return Committed({c.name: dict(c.committed) for c in self.store.consumers()})
 
     def stats(self) -> dict[str, Any]:
-        """Why it refuses, if it does; what it wrote, and what it could not read; how much it holds."""
+        """Why it refuses packets, if it does; how many it wrote, how many it found damaged, and how much it holds."""
         return {
             "refusing": self.failure,
             "appended": self.appended,
@@ -81,7 +81,7 @@ class LogDisk:
         }
 
     def takes(self, effects: list[Effect]) -> bool:
-        """Whether these effects have to wait, or are the disk's: then it has them now, in their order."""
+        """Take these effects, in order, if they have to be written or have to wait; returns whether they were taken."""
         if not self._busy and not any(isinstance(effect, Persist) for effect in effects):
             return False
         self._waiting.extend(effects)
@@ -90,7 +90,7 @@ class LogDisk:
         return True
 
     def carry_out(self, effect: Effect) -> None:
-        """One effect that concerns the log and need not wait."""
+        """Carry out one effect that concerns the log and need not wait."""
         if isinstance(effect, Collect):
             if not self._collecting:
                 self._loop.call_later(_COLLECT_S, self._collect)
@@ -100,7 +100,7 @@ class LogDisk:
                 self.store.reserve(effect.below)
 
     def read(self, effect: Replay) -> Iterator[LogEntry]:
-        """What is asked for, as far as it is whole; what is damaged is taken out, so that it can be refilled."""
+        """The requested entries that are intact; damaged ones are dropped, so that they can be refilled."""
         first = effect.first
         while first <= effect.last:
             try:
@@ -114,7 +114,7 @@ class LogDisk:
                 first = bad.seqno + 1
 
     def holdings(self, effect: TellHoldings) -> PacketSets:
-        """Which packets the store holds that were stored since then."""
+        """The packets in the store that were stored since the time asked about."""
         with self._tables:
             held = self.store.held()
         if effect.since_ns <= 0:
@@ -122,7 +122,7 @@ class LogDisk:
         return {s: RangeSet(some) for s, n in held.items() if (some := self._since(s, n, effect.since_ns))}
 
     async def close(self) -> None:
-        """Wait for what is being written, and let go of the store."""
+        """Wait for what is being written, and close the store."""
         self._polling.cancel()
         await self._idle.wait()
         self._collect()
@@ -132,7 +132,7 @@ class LogDisk:
     # Writing.
 
     def _go_on(self) -> None:
-        """Carry out what waits, up to the next packets that have to be written first."""
+        """Carry out the effects that wait, up to the next packets that have to be written first."""
         ready: list[Effect] = []
         while self._waiting and not isinstance(self._waiting[0], Persist):
             ready.append(self._waiting.popleft())
@@ -145,7 +145,7 @@ class LogDisk:
             self._carry_out(ready)
 
     def _write(self) -> None:
-        """All packets that wait, wherever they stand, in one transaction."""
+        """Write all packets that wait, wherever they are in the queue, in one transaction."""
         self._busy = True
         self._idle.clear()
         now = time_ns()
@@ -185,7 +185,7 @@ class LogDisk:
         self._go_on()
 
     def _fail(self, reason: str) -> None:
-        """What could not be stored was not acknowledged, and will not be: drop all that relies on it."""
+        """What could not be stored was not acknowledged, and will not be: drop all effects that rely on it."""
         self.failure = reason
         self._waiting.clear()
         self._busy = False
@@ -203,7 +203,7 @@ class LogDisk:
     # Reading.
 
     def _since(self, sender: int, numbers: RangeSet, since_ns: int) -> list[tuple[int, int]]:
-        """The parts of `numbers` that were stored since then: a sender's packets are stored about in order."""
+        """The parts of `numbers` that were stored since then; a sender's packets are stored roughly in order."""
         return [
             (max(first, start), last)
             for first, last in numbers.ranges()
@@ -211,7 +211,7 @@ class LogDisk:
         ]
 
     def _first(self, sender: int, first: int, last: int, since_ns: int) -> int:
-        """The first number of `first..last` stored since then, by halves; beyond `last` if there is none."""
+        """The first number of `first..last` stored since then, by binary search; beyond `last` if there is none."""
         end = last + 1
         while first < end:
             middle = (first + end) // 2
@@ -233,7 +233,7 @@ class LogDisk:
             self._happened(self.committed())
 
     def _stored(self) -> list[LogSpan]:
-        """When what is held was stored, and how much it is: about, from a sample of it, however large the store is."""
+        """Roughly when the held packets were stored, and their size: from a sample, however large the store is."""
         held = self.store.held()
         count = sum(map(len, held.values()))
         step = max(1, count // _STRETCHES)
@@ -249,7 +249,7 @@ class LogDisk:
 
 
 def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
-    """The same with one acknowledgement to each member: all of them wait for the same transaction."""
+    """The same effects with one acknowledgement to each member, since all of them wait for the same transaction."""
     first: dict[int, PacketSets] = {}
     merged: list[Effect] = []
     for effect in effects:

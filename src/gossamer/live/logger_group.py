@@ -1,6 +1,6 @@
 """A logger: a member that keeps everything durably, acknowledges, and repairs what gossip could not.
 
-Its number comes from its store, so that it is the same member again after any crash.
+Its number comes from its store, so that it is the same member after any crash.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ def logger(
     transport: MakeTransport = UdpTransport,
     trace: RowBuffer | None = None,
 ) -> Group:
-    """The group `name` as a logger with the store in a directory, to be entered with `async with`."""
+    """The group `name`, with this member as a logger whose store is a directory; to be entered with `async with`."""
     from gossamer.store.on_disk import open_store
 
     settings = settings or Settings()
@@ -39,7 +39,7 @@ def logger(
 
 
 def retention(text: str) -> dict[str, Any]:
-    """What `stable`, `forever`, an age (`12h`, `7d`) or a size (`10GB`) means to a logger."""
+    """A logger's settings for `stable`, `forever`, an age (`12h`, `7d`) or a size (`10GB`)."""
     if text == "stable":
         return {"retention_age": 0.0, "retention_bytes": 0}
     if text == "forever":

@@ -1,7 +1,7 @@
 """One live member: a stack, its sockets and its clock. It carries out effects and decides nothing.
 
 A wake-up reads a bounded number of datagrams, steps the stack with the runs that they make, and sends what the effects
-ask for in as few system calls as they allow. One timer is armed for the stack's next deadline.
+ask for in as few system calls as possible. One timer is armed for the stack's next deadline.
 """
 
 import asyncio
@@ -63,12 +63,12 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
 
 _SLACK_S = 0.0005
-"""A timer that is this close to the deadline is not armed anew."""
+"""A timer that is this close to the deadline is not rearmed."""
 _TICK_S = 0.001
-"""Loops count milliseconds, and may round: half of one later, a timer is never early."""
+"""Event loops count milliseconds, and may round: a timer set half of one later is never early."""
 _PROFILES_PER_S = 20
 _STRANGERS_MAX = 1000
-"""Of so many who are in no view it is remembered where they are."""
+"""How many members outside the view have their addresses remembered."""
 
 
 class Member:
@@ -92,20 +92,20 @@ class Member:
         worth: WorthRepairing | None = None,
         replaced: Callable[[], None],
     ) -> None:
-        """`named` if the member's number follows from its name, so that it is the same after a restart."""
+        """`named`: whether the member's number follows from its name, so that it is the same after a restart."""
         self.me = header.source
         self.stats: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self.joined = asyncio.Event()
         self.left = asyncio.Event()
         self.suspicions = 0
-        """How often this member took another for disconnected."""
+        """How often this member suspected that another was disconnected."""
         self.name_taken = False
         """Whether another process is a member under our name."""
         self.stable_up_to: dict[int, int] = {}
-        """By sender: every member has its packets up to here, as far as we are told."""
+        """By sender: every member has its packets up to here, as far as we have been told."""
         self.progress: Callable[[], None] | None = None
-        """Called after every step, while somebody waits for something."""
+        """Called after every step while anyone waits for something."""
         self._header = header
         self._transport = transport
         self._envelope = envelope
@@ -122,7 +122,7 @@ class Member:
         self._datagram_bytes = transport.datagram_bytes_max
         self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
         self._loop = asyncio.get_running_loop()
-        self._epoch = time() - monotonic()  # the stack's clock goes on over a restart, and does not jump
+        self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self._reading = False
@@ -147,7 +147,7 @@ class Member:
         return monotonic() + self._epoch
 
     def start(self) -> None:
-        """Open the ears and begin to join."""
+        """Begin to listen and to join."""
         self.resume()
         self.step(self.disk.started() if self.disk is not None else Started({}, recovers=self._named))
         if self.disk is not None:
@@ -180,14 +180,14 @@ class Member:
                 self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
 
     def disconnect(self) -> None:
-        """The network is about to go: say that we shall be back, and then say and hear nothing more."""
+        """The network is about to go: announce that we will be back, then send and hear nothing more."""
         if not self._offline:
             self.step(Disconnecting())
             self._offline = True
             self.pause()
 
     def reconnect(self) -> None:
-        """The network is back: hear again, and say so."""
+        """The network is back: listen again, and announce it."""
         if self._offline:
             self._offline = False
             self._transport.rejoin()
@@ -195,7 +195,7 @@ class Member:
             self.step(Reconnected())
 
     def disconnect_for_good(self) -> None:
-        """Say and hear nothing more, and do not say that either: another speaks in our name."""
+        """Send and hear nothing more, without announcing it: another process now has our name."""
         self._offline = True
         self.pause()
 
@@ -205,23 +205,23 @@ class Member:
         return self._offline
 
     def publish(self, bodies: list[bytes]) -> None:
-        """Some packets' worth of events, sent together."""
+        """Publish the bodies of some packets, to be sent together."""
         self.step(Published(*bodies))
 
     def step(self, happened: Input) -> None:
-        """One input, its effects, and the next deadline."""
+        """Step the stack with one input, carry out its effects, and arm the timer."""
         self._carry_out(self.stack.step(self.now(), happened))
         self._arm()
 
     # Incoming.
 
     def _arrived(self, datagrams: Datagrams, address: Address) -> None:
-        """Step with everything, and carry out what it leads to together: answers to one member go in one burst.
+        """Step with everything, and carry out all the effects together, so that answers to one member go in one burst.
 
         What the stack asks for when the instant is over waits until the sockets are empty: the timer is due at once.
         """
         if address == self._own_address:
-            return  # the group's address reaches us, too
+            return  # what we send to the group's address reaches us, too
         now = self.now()
         effects: list[Effect] = []
         run: list[Packet] = []
@@ -282,14 +282,14 @@ class Member:
         return self._heard(now, header, message, address)
 
     def _log_has_failed(self, packets: int) -> bool:
-        """Whether these packets are refused, because nothing can be logged any more."""
+        """Whether these packets are refused, because the log has failed; counts them if so."""
         failed = self.disk is not None and bool(self.disk.failure)
         if failed:
             self.stats["refused: the log has failed"] += packets
         return failed
 
     def _answer(self, now: float, probe: Probe, address: Address) -> None:
-        """Tell whoever asks how we are, but not too often."""
+        """Answer a probe with our profile, but not too often."""
         self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
         if self._profiles_at <= now:
             answer = self._envelope.close(Profile(probe.nonce, b"{}" if probe.aloud else self._profile()))
@@ -309,9 +309,9 @@ class Member:
         self._execute(effects)
 
     def _execute(self, effects: list[Effect]) -> None:
-        """First everything that leaves, in few system calls, then everything that the application gets.
+        """First send everything that leaves, in few system calls, then hand over everything for the application.
 
-        So what we publish does not wait for its delivery to ourselves; `effects` says why this order is as good.
+        So what we publish does not wait for its delivery to ourselves; `core.effects` says why this order is as good.
         """
         if self._offline:
             effects = [effect for effect in effects if not isinstance(effect, Multicast | Unicast | Replay)]
@@ -393,9 +393,9 @@ class Member:
                 self._replaced()
             case NameTaken():
                 self.name_taken = True
-                self.joined.set()  # whoever waits for that looks why
+                self.joined.set()  # the coroutine that waits for this looks at `name_taken`
             case _:
-                raise AssertionError(f"nobody carries out {effect}")
+                raise AssertionError(f"no code carries out {effect}")
 
     def _close(self, message: Message, to: int) -> list[bytes]:
         """The datagram for a message; several, if it is too long for one."""
@@ -408,7 +408,7 @@ class Member:
         return datagrams
 
     def _send_to_region(self, message: Message, hops: int) -> None:
-        """By multicast that goes only so far; without multicast there are no regions, and everybody gets it."""
+        """Send by multicast within `hops` hops; without multicast there are no regions, and everybody gets it."""
         datagrams = self._close(message, EVERYONE)
         if self._multicast:
             self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops)
@@ -416,7 +416,7 @@ class Member:
             self._send_to_group(datagrams)
 
     def _send_to_group(self, datagrams: list[bytes]) -> None:
-        """By multicast; where there is none, to everybody we know, and to those we were told to meet."""
+        """Send by multicast; where there is none, to all members that we know, and to our contacts."""
         if self._multicast:
             self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
             return
@@ -433,12 +433,12 @@ class Member:
             self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
     def _address_of(self, member: int) -> Address | None:
-        """As the view says. Where a datagram came from proves nothing: what is authentic may be replayed by others."""
+        """As the view says. Where a datagram came from proves nothing: others may replay what is authentic."""
         text = self.stack.roster.addresses.get(member)
         return self._met_at.get(member) if text is None else _parsed(text)
 
     def _met(self, member: int, address: Address) -> None:
-        """Somebody who is in no view, or no longer: the latest of them can be answered."""
+        """Remember the address of a member that is not in the view: the latest of these can be answered."""
         self._met_at.pop(member, None)
         self._met_at[member] = address
         if len(self._met_at) > _STRANGERS_MAX:
@@ -449,7 +449,7 @@ class Member:
     def _arm(self) -> None:
         deadline = self.stack.next_deadline()
         if self._timer is not None and self._timer_at <= deadline + _SLACK_S:
-            return  # fires early enough; what is not due then is armed anew
+            return  # fires early enough, and is rearmed if nothing is due then
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline

@@ -1,6 +1,6 @@
 """Whether IP multicast works here: a contact is asked by unicast to answer over multicast, and we listen.
 
-That shows one direction, from the contact to us; networks that carry only the other are rare.
+This tests one direction, from the contact to us; networks that carry only the other are rare.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _ASK_S = 0.1
 async def multicast_reaches_us(
     header: Header, envelope: Envelope, line: Transport, contacts: tuple[Address, ...]
 ) -> bool:
-    """Whether a contact that is asked is heard over multicast; not if none of them is there yet."""
+    """Whether any of the contacts is heard over multicast when asked; False if none of them is there yet."""
     nonce = secrets.randbits(62)
     heard = asyncio.Event()
 

@@ -1,6 +1,6 @@
 """From published events to packets: packed until full, sent at once when the loop is idle.
 
-Nothing is dropped: what does not fit is `Full`, before it is taken.
+Nothing is dropped: an event that does not fit raises `Full` before it is taken.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from gossamer.wire.fragments import fragments
 
 SUBJECTS_REMEMBERED = 10_000
 BURST_BYTES = 60_000
-"""So much goes to the kernel in one call, if packets are smaller than that."""
+"""Up to this much goes to the kernel in one call, if packets are smaller than that."""
 _BUSY_NS = 50_000
-"""Who publishes again so soon after something was sent is likely to go on: its events wait for the end of the loop's
-turn, to share packets."""
+"""An application that publishes again this soon after something was sent is likely to go on: its events wait for the
+end of the loop's turn, to share packets."""
 
 
 class Full(Exception):
     """Too much is published and not yet sent: try again later, or `await publish_wait(...)`."""
 
     packets = 1
-    """So many packets have to fit before it is worth trying again."""
+    """There must be room for this many packets before it is worth trying again."""
 
 
 class Outbox:
-    """What is published and not yet a packet."""
+    """Events that are published and not yet packets."""
 
     def __init__(self, member: Member, body_bytes: int, event_bytes_max: int, fifo: bool) -> None:
         self.published = 0
@@ -44,7 +44,7 @@ class Outbox:
         self._large = 0
         self._scheduled = False
         self.last_ns = 0
-        """When the packet that is being filled was begun; of the last one, if none is."""
+        """When the packet that is being filled was begun; if there is none, when the last one was."""
         self._sent_ns = 0
         self._closed = False
         self._error: BaseException | None = None
@@ -53,7 +53,7 @@ class Outbox:
         self._id = PacketId(member.me, member.stack.streams[member.me].next)
 
     def publish(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
-        """Take one event; the packet that it will travel in."""
+        """Take one event; returns the packet that will carry it."""
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
@@ -66,7 +66,7 @@ class Outbox:
         return self._id
 
     def _publish_now(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
-        """Nothing was published of late: this event does not wait for others."""
+        """Publish at once: nothing was sent recently, so this event does not wait for others."""
         packet = self._id
         body = None if attributes else pack_one(subject, payload, self._body_bytes, self.last_ns)
         if body is not None and self.room():
@@ -81,7 +81,7 @@ class Outbox:
         return packet
 
     def take(self, subject: str, payloads: Sequence[bytes], at: int) -> tuple[int, int]:
-        """Take as many of `payloads[at:]` as there is room for now; how many, and the packets that the next needs."""
+        """Take as many of `payloads[at:]` as there is room for; returns how many, and the packets the next needs."""
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
@@ -101,7 +101,7 @@ class Outbox:
         return taken, 1
 
     def _take_full(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
-        """Whole packets of events that are alike, without packing them one by one."""
+        """Take whole packets of events of one length, without packing them one by one; returns how many events."""
         if at >= len(payloads) or not self._turn_over(1):
             return 0
         bodies = pack_equal(subject, payloads, at, self._body_bytes, time_ns())
@@ -118,17 +118,20 @@ class Outbox:
         return each * len(bodies)
 
     def room(self, packets: int = 1) -> bool:
-        """Whether so many more packets may be begun."""
+        """Whether this many more packets may be begun."""
         return self._member.stack.pace.room() >= len(self._bodies) + packets
 
     def close(self, error: BaseException | None = None) -> None:
-        """Nothing can be published any more, because of an error if there is one: to say so costs nothing before."""
+        """Let nothing more be published, because of an error if there is one.
+
+        `publish` checks for this only with a subject that it does not know, so the check costs nothing before.
+        """
         self._closed = True
         self._error = error
         self._subjects.clear()
 
     def send(self) -> None:
-        """Send all that is there, as far as there is room; the rest when there is."""
+        """Send all that is there, as far as there is room; the rest follows when there is more."""
         if self._packer.count and self.room():
             self._close_packet()
         self._pass_on()
@@ -139,7 +142,7 @@ class Outbox:
 
     @property
     def last(self) -> int:
-        """The number behind the last packet that is published so far."""
+        """The number after the last packet published so far."""
         return self._id.seqno + (1 if self._packer.count else 0)
 
     def _schedule(self) -> None:
@@ -150,7 +153,7 @@ class Outbox:
         if self._error is not None:
             raise self._error
         if self._closed:
-            raise RuntimeError("the group was left: nothing can be published any more; join again")
+            raise RuntimeError("this member has left the group: it cannot publish any more; join again")
         check_subject(subject)
         if len(self._subjects) >= SUBJECTS_REMEMBERED:
             self._subjects.clear()
@@ -167,8 +170,8 @@ class Outbox:
     def _add_large(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> None:
         if not self._fifo:
             raise ValueError(
-                f"an event of {len(payload)} bytes does not fit a packet of {self._body_bytes}: larger ones need "
-                "order='fifo'"
+                f"an event of {len(payload)} bytes does not fit into a packet of {self._body_bytes}: larger events "
+                "need order='fifo'"
             )
         bodies = fragments(
             subject,
@@ -190,7 +193,7 @@ class Outbox:
         self._pass_on()
 
     def _turn_over(self, packets: int) -> bool:
-        """Begin the next packet, if there is room for it."""
+        """Begin the next packet; returns False if there is no room for it."""
         if not self._packer.count:
             return True
         if self._member.stack.pace.room() < len(self._bodies) + packets:

@@ -1,10 +1,10 @@
 """Messages that are too long for a datagram travel in pieces.
 
 What a sponsor tells a joiner, and what members compare, grows with the group and with everybody who ever published. IP
-would cut it, too, but not beyond 64 KB, and many firewalls drop what IP has cut. Whoever sends such a message says it
-again if nothing follows from it: so a lost piece costs no more than a lost datagram, and nobody asks for it.
+would cut it, too, but not beyond 64 KB, and many firewalls drop what IP has cut. The sender of such a message repeats
+it if nothing comes of it, so a lost piece costs no more than a lost datagram, and nobody asks for it.
 
-What a log holds is told in parts instead, each of which is of use by itself: what was lost comes the next time.
+What a log holds is told in parts instead, each of which is useful by itself: a lost part comes the next time.
 """
 
 from itertools import count
@@ -15,15 +15,15 @@ from gossamer.core.packet_sets import PacketSets, in_parts
 from gossamer.wire import Header, WireError, decode, encode
 
 MESSAGE_BYTES_MAX = 8 << 20
-"""A longer message is not put together: 700,000 senders fit."""
+"""A longer message is not reassembled: 700,000 senders fit."""
 WAITING_BYTES_MAX = 32 << 20
-"""Of all messages of which pieces are missing; beyond that the oldest are forgotten."""
+"""For all messages with missing pieces together; beyond that the oldest are forgotten."""
 _OVERHEAD_BYTES = 256
-"""What a piece costs here besides its content."""
+"""How much memory a piece takes besides its content."""
 _RANGE_BYTES_MAX = 32
-"""What a range takes in a message, with its sender."""
+"""The most that a range takes in a message, with its sender."""
 
-_numbers = count(int(time() * 1000))  # not those of an earlier life
+_numbers = count(int(time() * 1000))  # not those of an earlier run
 
 
 def cut(header: Header, message: Message, room: int) -> list[Piece]:
@@ -37,7 +37,7 @@ def cut(header: Header, message: Message, room: int) -> list[Piece]:
 def holdings(held: PacketSets, never_sent: PacketSets, since_ns: int, room: int) -> list[Holdings]:
     """A logger's answer, in as many parts as it takes for each to fit into `room` bytes.
 
-    Of the numbers that never were, as many as fit half of the first: the rest comes as it is asked for.
+    The first part also lists numbers never sent, as many as fit into half of it; the rest comes when it is asked for.
     """
     most = room // _RANGE_BYTES_MAX
     unused = in_parts(never_sent, max(1, most // 2))[0]
@@ -46,16 +46,16 @@ def holdings(held: PacketSets, never_sent: PacketSets, since_ns: int, room: int)
 
 
 class Pieces:
-    """What has come of messages that are not complete yet."""
+    """The pieces of messages that are not complete yet."""
 
     def __init__(self) -> None:
         self._unfinished: dict[tuple[int, int], dict[int, bytes]] = {}  # by source and message, oldest first
         self._waiting_bytes = 0
 
     def add(self, header: Header, piece: Piece) -> Message | None:
-        """The message, if this was its last missing piece; WireError if it is none that its source may send so."""
+        """Take a piece; returns the message once it is complete. WireError if it is not one that may come in pieces."""
         if not 0 <= piece.index < piece.count <= MESSAGE_BYTES_MAX // max(1, len(piece.content)) + 1:
-            raise WireError(f"piece {piece.index} of {piece.count} with {len(piece.content)} bytes")
+            raise WireError(f"impossible: piece {piece.index} of {piece.count} with {len(piece.content)} bytes")
         which = header.source, piece.message
         pieces = self._unfinished.setdefault(which, {})
         if piece.index not in pieces:
@@ -76,8 +76,8 @@ class Pieces:
 
 
 def _whole(header: Header, contents: list[bytes]) -> Message:
-    """What the pieces hold must be of the same source, and no packet: those have their own way to be large."""
+    """The message in the pieces: it must be from the same source, and not a packet, which has fragments instead."""
     origin, message = decode(b"".join(contents))
     if origin != header or isinstance(message, Data | Repair | Piece):
-        raise WireError("the pieces hold a message of another, or one that is not to be cut")
+        raise WireError("the pieces hold a message from another source, or one that may not be cut")
     return message

@@ -1,6 +1,7 @@
-"""Asking a group how it is, from outside: every member answers with its profile (JGroups's probe).
+"""Asking a group how it is, from outside: every member answers with its profile (as JGroups's probe does).
 
-Whoever asks is no member and leaves no trace in the group. A group with a key answers only to who has it.
+The process that asks is not a member and leaves no trace in the group. A group with a key answers only those that have
+the key.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _ASK_S = 0.1
 async def probe(
     name: str, settings: Settings, *, wait: float = 1.0, enough: int = 0, transport: MakeTransport = UdpTransport
 ) -> list[dict[str, Any]]:
-    """The profiles of all members that answer within `wait` seconds, by name; sooner if `enough` have."""
+    """The profiles of all members that answer within `wait` seconds, by name; returns sooner if `enough` have."""
     header = Header(crc32(name.encode()), secrets.randbits(63))
     envelope = envelope_for(settings, header)
     line = transport(trusted(settings))
@@ -35,7 +36,7 @@ async def probe(
     def arrived(datagrams: Datagrams, address: Address) -> None:
         for datagram in datagrams:
             if (answer := answer_in(envelope, datagram, header.group, nonce)) is not None:
-                with suppress(ValueError, TypeError):  # of somebody who does not speak as we do
+                with suppress(ValueError, TypeError):  # an answer in another format
                     answers[answer[0]] = dict(json.loads(answer[1].text))
         if enough and len(answers) >= enough:
             complete.set()

@@ -1,4 +1,4 @@
-"""How the sockets of a member are made, for IPv4 and for IPv6: interface, membership, buffers, GSO and GRO."""
+"""How a member's sockets are made, for IPv4 and for IPv6: interface, membership, buffers, GSO and GRO."""
 
 import ctypes
 import errno
@@ -16,7 +16,7 @@ UDP_SEGMENT = 103
 UDP_GRO = 104
 
 SOCKET_BUFFER_BYTES = 16 << 20
-"""Asked of the kernel, which grants what net.core.rmem_max and wmem_max allow (root gets all)."""
+"""What we ask the kernel for; it grants what net.core.rmem_max and wmem_max allow (root gets all)."""
 HOPS = 8
 """Routers that multicast may cross; none from loopback."""
 MTU_UNKNOWN = 1500
@@ -42,25 +42,27 @@ class Local:
 
     @property
     def family(self) -> socket.AddressFamily:
-        """Of the sockets."""
+        """The address family of the sockets."""
         return socket.AF_INET if self.version == 4 else socket.AF_INET6
 
     def name(self, host: str, port: int) -> tuple[Any, ...]:
-        """What to bind to: IPv6 wants the interface too, for addresses that mean something only there."""
+        """What to bind to: IPv6 needs the interface too, for addresses that mean something only there."""
         return (host, port) if self.version == 4 else (host, port, 0, self.index)
 
 
 def resolve(interface: str, version: int) -> Local:
-    """An interface by its address (`127.0.0.1`, `fe80::1%eth0`) or name (`lo`); TransportError names what there is."""
+    """An interface by its address (`127.0.0.1`, `fe80::1%eth0`) or name (`lo`); TransportError lists what there is."""
     address, found = literal(interface), find(interface)
     if address is not None and address.version != version:
         raise TransportError(
             f"interface {interface!r}: is IPv{address.version} and the group's address is IPv{version}; "
-            f"give an IPv{version} address or the interface's name (of this machine: {_known(version)})"
+            f"give an IPv{version} address or the interface's name (this machine has {_known(version)})"
         )
     if found is None:
         if address is None or version == 6 or interfaces():
-            raise TransportError(f"interface {interface!r}: this machine has none such; give one of {_known(version)}")
+            raise TransportError(
+                f"interface {interface!r}: this machine has no such interface; give one of {_known(version)}"
+            )
         return Local(version, interface, 0, MTU_UNKNOWN, address.is_loopback)
     own = address or found.address(version)
     if own is None:
@@ -75,7 +77,7 @@ def _known(version: int) -> str:
 
 
 def multicast_socket(local: Local, group: str, port: int, *, listen: bool, plain: bool) -> socket.socket:
-    """Hears the group, on our interface only; nothing at all unless `listen`."""
+    """A socket that hears the group, on our interface only; it hears nothing at all unless `listen`."""
     sock = _udp_socket(local, plain)
     if not listen:
         return sock
@@ -91,7 +93,7 @@ def multicast_socket(local: Local, group: str, port: int, *, listen: bool, plain
 
 
 def unicast_socket(local: Local, port: int, *, plain: bool) -> socket.socket:
-    """Sends everything, from our interface, and hears what is meant for us."""
+    """A socket that sends everything, from our interface, and hears what is meant for us."""
     sock = _udp_socket(local, plain)
     hops = 0 if local.is_loopback else HOPS
     try:
@@ -131,14 +133,14 @@ def ignore(sock: socket.socket, host: str, port: int) -> None:
 
 
 def _join(sock: socket.socket, local: Local, group: str) -> None:
-    """Join on one interface, and hear what comes by that one: Linux else also hands over what others here joined."""
+    """Join on one interface, and hear only that one: otherwise Linux also delivers what other sockets here joined."""
     if local.version == 4:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, _mreqn(group, local))
         with suppress(OSError):  # only Linux needs to be told
             sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
     else:
         membership = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", local.index)
-        sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTOIFINDEX, local.index)  # IPV6_MULTICAST_ALL looks at no interface
+        sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTOIFINDEX, local.index)  # IPV6_MULTICAST_ALL ignores interfaces
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
 
 
@@ -149,7 +151,7 @@ def rejoin(sock: socket.socket, local: Local, group: str) -> None:
     else:
         membership = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", local.index)
         leave = (socket.IPPROTO_IPV6, socket.IPV6_LEAVE_GROUP, membership)
-    with suppress(OSError):  # the kernel may have left it for us, with the interface
+    with suppress(OSError):  # the kernel may have left it already, when the interface went
         sock.setsockopt(*leave)
     try:
         _join(sock, local, group)
@@ -158,7 +160,7 @@ def rejoin(sock: socket.socket, local: Local, group: str) -> None:
 
 
 def _check_route(local: Local, group: str, port: int) -> None:
-    """IPv6 sends multicast only where it has a route for it, and Linux makes none for loopback."""
+    """IPv6 sends multicast only where it has a route for it, and Linux creates none for loopback."""
     if local.version == 4:
         return
     with socket.socket(local.family, socket.SOCK_DGRAM) as probe:
@@ -191,7 +193,7 @@ def _udp_socket(local: Local, plain: bool) -> socket.socket:
 
 
 def supports(sock: socket.socket, option: int) -> bool:
-    """Whether the kernel knows this option of UDP."""
+    """Whether the kernel knows this UDP option."""
     try:
         sock.getsockopt(SOL_UDP, option)
     except OSError:
@@ -204,9 +206,9 @@ def _why(error: OSError, port: int) -> str:
         errno.EADDRINUSE: f"port {port} is taken; choose another, or 0 for any",
         errno.EPERM: "not allowed; IPv6 needs Linux 5.7, or root",
         errno.EACCES: "not allowed; choose a port above 1023",
-        errno.ENODEV: "the interface does no multicast; choose another, or first_pass='trees'",
+        errno.ENODEV: "the interface does not support multicast; choose another, or first_pass='trees'",
         errno.EADDRNOTAVAIL: "no interface here has this address, or not yet (tentative); see `ip address`",
-        errno.ENETUNREACH: "there is no route for IPv6 multicast over it; as root, for loopback, "
+        errno.ENETUNREACH: "there is no route for IPv6 multicast over it; for loopback, add one as root with "
         "`ip -6 route add local ff00::/8 dev lo table local`, or use IPv4",
         errno.ENOBUFS: "too many groups joined; raise the sysctl net.ipv4.igmp_max_memberships",
     }

@@ -1,6 +1,6 @@
-"""A subscription: what matches, in order, until the application takes it.
+"""A subscription: the items that match, in order, until the application takes them.
 
-Every item waits in one list that grows at the end; the application takes it whole (`batches`) or one by one.
+All items wait in one list that grows at the end; the application takes it whole (`batches`) or item by item.
 """
 
 import asyncio
@@ -29,26 +29,26 @@ Start = Literal["last", "beginning"] | Horizon | datetime
 
 
 class Subscription:
-    """An asynchronous iterator over the events that match; `batches()` gives them in lists, the fast road."""
+    """An asynchronous iterator over the matching events; `batches()` yields them in lists, which is faster."""
 
     def __init__(self, losses: Losses, taken: Callable[[int], None], close: Callable[[], None]) -> None:
         if losses not in ("report", "skip"):
             raise SettingError(f"losses = {losses!r}: must be 'report' or 'skip'")
         self.rewound: Horizon = {}
-        """Of senders whose past is still coming: the next number that is new here."""
+        """For each sender whose past is still coming: the next number that is new here."""
         self._reports = losses == "report"
         self._taken = taken
         self._close = close
         self._items: list[Item] = []
         self._position = 0
-        self._early: list[Item] | None = None  # what comes while nobody knows yet what was before
+        self._early: list[Item] | None = None  # what comes while the past is not known yet
         self._ready = asyncio.Event()
         self._closed = False
         self._error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
 
     def offer(self, events: list[Event]) -> int:
-        """Take these; how many there are."""
+        """Take these events; returns how many there are."""
         if self._early is not None:
             self._early += events
         else:
@@ -57,7 +57,7 @@ class Subscription:
         return len(events)
 
     def offer_loss(self, lost: Lost) -> int:
-        """Take a loss, if it is wanted."""
+        """Take a loss, if losses are wanted; returns how many items that is, 0 or 1."""
         if not self._reports:
             return 0
         (self._items if self._early is None else self._early).append(lost)
@@ -65,13 +65,13 @@ class Subscription:
         return 1
 
     def wait_for_past(self) -> None:
-        """What comes now is held back until `past_known`."""
+        """From now on hold back what comes, until `past_known`."""
         self._early = []
 
     def past_known(self, positions: Horizon) -> int:
-        """The past begins at these numbers, and comes now; of these senders, what was held back comes again with it.
+        """The past begins at these numbers and comes now; what was held back from these senders comes again with it.
 
-        Returns how many items were held back in vain.
+        Returns how many of the items that were held back are dropped for that reason.
         """
         early, self._early = self._early or [], None
         kept = [item for item in early if item.sender not in positions]
@@ -82,11 +82,11 @@ class Subscription:
 
     @property
     def waits_for_past(self) -> bool:
-        """Whether nobody has said yet what was before."""
+        """Whether the past is not known yet."""
         return self._early is not None
 
     def close(self, error: BaseException | None = None) -> None:
-        """Want no more; the iteration ends after what is there, with an error if there is one."""
+        """End the subscription: the iteration ends after what is there, with an error if there is one."""
         if not self._closed:
             self._closed = True
             self._error = error
@@ -97,7 +97,7 @@ class Subscription:
             self._ready.set()
 
     def __del__(self) -> None:
-        """The application has dropped it, perhaps in another thread: as if it were closed."""
+        """The application has dropped it, perhaps in another thread: this is as if it were closed."""
         if getattr(self, "_closed", True):
             return
         with suppress(RuntimeError):  # the loop has ended, and all with it
@@ -117,15 +117,15 @@ class Subscription:
         return item
 
     async def batches(self) -> AsyncIterator[list[Item]]:
-        """All that is there, again and again; never an empty list."""
+        """Yield everything that is there, again and again; never an empty list."""
         while (batch := await self.take()) is not None:
             yield batch
 
     async def take(self, timeout: float | None = None) -> list[Item] | None:
-        """All that is there; waits for something, TimeoutError after `timeout` seconds. None at the end."""
+        """Wait for items and return all that are there, or None at the end; TimeoutError after `timeout` seconds."""
         try:
             while self._position >= len(self._items):
-                if timeout is None:  # the usual case: a time-out that never comes costs as much as the wait
+                if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
                     await self._fetch()
                 else:
                     async with asyncio.timeout(timeout):
@@ -135,7 +135,7 @@ class Subscription:
         return self.rest()
 
     def rest(self) -> list[Item]:
-        """All that is there, and nothing if nothing is."""
+        """Everything that is there, perhaps nothing; does not wait."""
         batch = self._items[self._position :] if self._position else self._items
         self._forget()
         return batch
@@ -147,7 +147,7 @@ class Subscription:
         await self._ready.wait()
 
     def _forget(self) -> None:
-        """Everything is taken."""
+        """Forget all items, because everything is taken."""
         count = len(self._items)
         self._items = []
         self._position = 0
@@ -156,15 +156,15 @@ class Subscription:
 
 
 def parse_start(start: Start) -> tuple[int, Horizon] | None:
-    """Since when (nanoseconds of the epoch), and from which numbers; None for from now on."""
+    """Since when (nanoseconds since the epoch), and from which numbers; None means from now on."""
     if start == "last":
         return None
     if start == "beginning":
         return 0, {}
     if isinstance(start, datetime):
         if start.tzinfo is None:
-            raise SettingError(f"start = {start!r}: give it a time zone, as datetime.now(timezone.utc) has one")
+            raise SettingError(f"start = {start!r}: give it a time zone, as in datetime.now(timezone.utc)")
         return max(0, int(start.timestamp() * 1e9)), {}
     if isinstance(start, dict) and all(isinstance(n, int) for pair in start.items() for n in pair):
         return 0, dict(start)
-    raise SettingError(f"start = {start!r}: must be 'last', 'beginning', {{sender: seqno}} or a datetime with a zone")
+    raise SettingError(f"start = {start!r}: must be 'last', 'beginning', {{sender: seqno}} or an aware datetime")

@@ -32,7 +32,7 @@ from gossamer.settings.addresses import PORT_MAX, literal, multicast_address
 __all__ = ["Address", "Datagrams", "Endpoint", "Handler", "Transport", "TransportError", "UdpTransport"]
 
 Address = tuple[str, int]
-"""Host and port, of either family; a link-local host without its zone, for we have one interface."""
+"""Host and port, of either family; a link-local host is without its zone, because we have one interface."""
 Datagrams = list[memoryview]
 """Views of a buffer that the next read overwrites: copy what must stay."""
 Handler = Callable[[Datagrams, Address], None]
@@ -42,13 +42,13 @@ GSO_SEGMENTS_MAX = 60
 BYTES_PER_WAKEUP = 1 << 20
 """How much one wake-up may read, so that the application's coroutines get their turn."""
 _SMALL_BYTES = 4096
-"""A read of this much or less is put together with the next; and counts as so much, for the work that it makes."""
+"""A read of this much or less is joined with the next, and counts as this much, for the work that it makes."""
 
 _HEADERS_BYTES = {4: 28, 6: 48}
 _PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
 _SEGMENT, _GRO, _INT = Struct("H"), Struct("i"), Struct("i")
 _HOPS = {4: (socket.IPPROTO_IP, socket.IP_TTL), 6: (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)}
-"""How a datagram says for itself how far it may go."""
+"""How a single datagram says how far it may go."""
 _REFUSALS = frozenset(
     getattr(errno, name)
     for name in (
@@ -67,7 +67,7 @@ _NO_GSO = frozenset((errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP))
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A group's address and the local interface to reach it by."""
+    """A group's address, and the local interface through which to reach it."""
 
     group: str
     port: int
@@ -101,7 +101,7 @@ class Endpoint:
 
 
 class Transport(Protocol):
-    """What a member needs of a network: `UdpTransport`, or one that wraps it."""
+    """What a member needs from a network: `UdpTransport`, or one that wraps it."""
 
     endpoint: Endpoint
     multicast: socket.socket
@@ -112,22 +112,22 @@ class Transport(Protocol):
     rcvbuf_bytes: int
 
     def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
-        """Send to everyone, or to those within so many hops; how many the kernel did not take."""
+        """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused."""
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
-        """Send to one member; how many the kernel did not take."""
+        """Send to one member; returns how many datagrams the kernel refused."""
 
     def read(self, sock: socket.socket, handle: Handler) -> bool:
-        """Hand over what is there, a bounded amount of it; whether there may be more."""
+        """Hand over what is there, a bounded amount of it; returns whether there may be more."""
 
     def ignore_self(self) -> None:
-        """Do not hear our own multicast, where the kernel can keep it from us."""
+        """Do not hear our own multicast, where the kernel can filter it out."""
 
     def rejoin(self) -> None:
         """The network was away: tell it again that we want the group's multicast."""
 
     def close(self) -> None:
-        """Both sockets."""
+        """Close both sockets."""
 
 
 class UdpTransport:
@@ -151,7 +151,7 @@ class UdpTransport:
         self.datagram_bytes_max = min(self.mtu - _HEADERS_BYTES[version], _PAYLOAD_BYTES_MAX[version])
         """The largest datagram that crosses the interface in one piece."""
         self.rcvbuf_bytes = self.multicast.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        """What the kernel granted each socket, as it counts: twice what was asked, with its own bookkeeping in it."""
+        """What the kernel granted each socket, as it counts: twice what was asked, including its own bookkeeping."""
         self.gso = not plain and supports(self.unicast, UDP_SEGMENT)
         self.gro = not plain and supports(self.unicast, UDP_GRO)
         self._group = self._destination((endpoint.group, endpoint.port))
@@ -160,7 +160,7 @@ class UdpTransport:
         self._view = memoryview(self._buffer)
 
     def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
-        """Send to everyone, or to those within so many hops; how many the kernel did not take.
+        """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused.
 
         From loopback nothing crosses a router anyway.
         """
@@ -171,13 +171,13 @@ class UdpTransport:
         return sum(self._send_within(datagram, limit) for datagram in datagrams)
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
-        """Send to one member; how many the kernel did not take."""
+        """Send to one member; returns how many datagrams the kernel refused."""
         return self._send(datagrams, self._destination(address))
 
     def read(self, sock: socket.socket, handle: Handler) -> bool:
-        """Hand over what is there, a bounded amount of it; whether there may be more.
+        """Hand over what is there, a bounded amount of it; returns whether there may be more.
 
-        Datagrams that come one by one are handed over together, if they come from one place.
+        Datagrams that come one by one are handed over together, if they come from one address.
         """
         receive, buffers, left = sock.recvmsg_into, self._buffers, BYTES_PER_WAKEUP
         small: Datagrams = []
@@ -188,7 +188,7 @@ class UdpTransport:
             except (BlockingIOError, InterruptedError):
                 break
             except ConnectionRefusedError:
-                continue  # an earlier datagram of ours found nobody
+                continue  # nobody was there to receive an earlier datagram of ours
             left -= max(size, _SMALL_BYTES)
             if len(address) != 2:
                 address = address[:2]  # IPv6: without flow and zone
@@ -202,14 +202,14 @@ class UdpTransport:
                 handle(self._segments(size, ancillary) if ancillary else [self._view[:size]], address)
             else:
                 origin = address
-                data = memoryview(self._buffer[:size])  # of its own: the buffer is used again
+                data = memoryview(self._buffer[:size])  # a copy: the buffer is used again
                 small += _cut(data, ancillary) if ancillary else [data]
         if small:
             handle(small, origin)
         return left <= 0
 
     def ignore_self(self) -> None:
-        """Do not hear our own multicast, where the kernel can keep it from us."""
+        """Do not hear our own multicast, where the kernel can filter it out."""
         if self.endpoint.version == 4:
             ignore(self.multicast, *self.address)
 
@@ -219,7 +219,7 @@ class UdpTransport:
             rejoin(self.multicast, self.local, self.endpoint.group)
 
     def close(self) -> None:
-        """Both sockets."""
+        """Close both sockets."""
         self.multicast.close()
         self.unicast.close()
 
@@ -227,7 +227,7 @@ class UdpTransport:
         return _cut(self._view[:size], ancillary)
 
     def _destination(self, address: Address) -> tuple[Any, ...]:
-        """As the socket wants it: the zone of a link-local address is our interface's; others ignore it."""
+        """As the socket needs it: the zone of a link-local address is our interface's; other addresses ignore it."""
         if self.endpoint.version == 4:
             return address
         host, port = address
@@ -247,7 +247,7 @@ class UdpTransport:
         except (BlockingIOError, InterruptedError, ConnectionRefusedError):
             return len(burst)
         except OSError as error:
-            if error.errno in _NO_GSO:  # the device has no checksums to offload, or a datagram is longer than its MTU
+            if error.errno in _NO_GSO:  # the device cannot offload checksums, or a datagram is longer than its MTU
                 self.gso = self.gso and error.errno != errno.EIO
                 return sum(self._send_one(datagram, destination) for datagram in burst)
             if error.errno not in _REFUSALS:
@@ -279,7 +279,7 @@ class UdpTransport:
 
 
 def _cut(data: memoryview, ancillary: list[tuple[int, int, bytes]]) -> Datagrams:
-    """The datagrams that the kernel has joined into one read, as its ancillary data says."""
+    """The datagrams that the kernel has joined into one read, split as its ancillary data says."""
     for level, kind, found in ancillary:
         if level == SOL_UDP and kind == UDP_GRO:
             (each,) = _GRO.unpack_from(found)
@@ -288,14 +288,14 @@ def _cut(data: memoryview, ancillary: list[tuple[int, int, bytes]]) -> Datagrams
 
 
 def bursts(datagrams: list[bytes]) -> list[list[bytes]]:
-    """Cut into bursts that the kernel can split again: all of one size, but for a shorter last one.
+    """Group datagrams into bursts that the kernel can split again: all of one size, except for a shorter last one.
 
     An empty datagram goes alone: it would vanish in a burst.
     """
     sizes = list(map(len, datagrams))
     size, last = sizes[0], sizes[-1]
     others = len(sizes) - sizes.count(size)
-    if last and (not others or (others == 1 and last < size)):  # the usual: full packets, and perhaps a rest
+    if last and (not others or (others == 1 and last < size)):  # usually: full packets, and perhaps a shorter one
         each = max(1, min(GSO_SEGMENTS_MAX, GSO_BYTES_MAX // size))
         return [datagrams[at : at + each] for at in range(0, len(datagrams), each)]
     return _uneven_bursts(datagrams)

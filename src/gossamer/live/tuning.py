@@ -1,6 +1,6 @@
-"""The numbers of a protocol that follow from the machine: how large a packet is, how many fit a socket's buffer.
+"""The numbers of a protocol that depend on the machine: how large a packet is, how many fit into a socket's buffer.
 
-Everything that waits is bounded in bytes; the stack counts packets, so the bounds are worked out here, once.
+Everything that waits is bounded in bytes; the stack counts packets, so the bounds are converted here, once.
 """
 
 import gc
@@ -17,15 +17,15 @@ UNLOGGED_BYTES = 256 << 20
 """What a sender keeps until a logger has it."""
 _WINDOW_MIN, _WINDOW_MAX = 8, 2048
 _PACKETS_PER_BUFFER = 16
-"""A socket's buffer should hold so many packets; where it is small, so are the packets."""
+"""A socket's buffer should hold this many packets; where it is small, so are the packets."""
 _DATAGRAM_MIN = 1400
 
 
 def spare_the_collector() -> None:
-    """Let Python look for garbage after 50,000 new objects, not after 700, unless the application has set that itself.
+    """Let Python look for garbage after 50,000 new objects, not after 700, unless the application has set this itself.
 
-    A member makes a million events a second, none of them garbage; with the default, looking through them again and
-    again costs more than making them.
+    A member makes a million events a second, none of them garbage; with the default, scanning them again and again
+    costs more than making them.
     """
     if gc.get_threshold() == (700, 10, 10):
         gc.set_threshold(50_000, 20, 50)
@@ -41,12 +41,12 @@ class Tuning(NamedTuple):
 
 
 def contacts_of(settings: Settings) -> tuple[Address, ...]:
-    """Whom to meet where there is no multicast."""
+    """The addresses to contact where there is no multicast."""
     return tuple(_address(contact) for contact in settings.contacts)
 
 
 def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, trees: bool) -> Tuning:
-    """From what the application wants and the machine offers; `trees` where there is no multicast."""
+    """Work out a tuning from what the application wants and the machine offers; `trees` where there is no multicast."""
     fitting = max(_DATAGRAM_MIN, transport.rcvbuf_bytes // _PACKETS_PER_BUFFER)
     datagram = min(transport.datagram_bytes_max, fitting)
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))

@@ -5,7 +5,8 @@ of them holds is then awaited like any other gap; the order delivers the past be
 of it may be on its way to a log, so loggers are asked again for a while before it counts as lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 from gossamer.core.effects import PastKnown, Unicast
 from gossamer.core.inputs import RewindAsked
@@ -70,20 +71,20 @@ class History(Rung):
         return any(len(parts) == part.parts for part in parts.values())
 
     def _held(self) -> PacketSets:
-        held: PacketSets = {}
-        for parts in self._answers.values():
-            for part in parts.values():
-                for sender, numbers in part.numbers.items():
-                    held.setdefault(sender, RangeSet()).update(numbers)
-        return {sender: numbers for sender, numbers in held.items() if numbers}
+        """What any logger holds."""
+        return self._told_by_any(attrgetter("numbers"))
 
     def _never_sent(self) -> PacketSets:
-        never: PacketSets = {}
+        """Numbers that no packet has, as any logger knows."""
+        return self._told_by_any(attrgetter("never_sent"))
+
+    def _told_by_any(self, which: Callable[[Holdings], PacketSets]) -> PacketSets:
+        told: PacketSets = {}
         for parts in self._answers.values():
             for part in parts.values():
-                for sender, numbers in part.never_sent.items():
-                    never.setdefault(sender, RangeSet()).update(numbers)
-        return never
+                for sender, numbers in which(part).items():
+                    told.setdefault(sender, RangeSet()).update(numbers)
+        return {sender: numbers for sender, numbers in told.items() if numbers}
 
     def _holes(self, wish: RewindAsked) -> bool:
         never = self._never_sent()

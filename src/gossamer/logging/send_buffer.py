@@ -10,6 +10,7 @@ from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Gossip, Repair
+from gossamer.core.packet_sets import among
 from gossamer.core.packets import Packet, Run
 from gossamer.core.parts import Keeper
 from gossamer.core.ranges import RangeSet
@@ -51,10 +52,7 @@ class SendBuffer(Keeper):
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Our own packets that are not logged."""
-        if sender != self.ladder.me or not self._kept:
-            return _NOTHING
-        possible = RangeSet(numbers.within(next(iter(self._kept)), self.ladder.streams[sender].next - 1))
-        return RangeSet((seqno, seqno) for seqno in possible if seqno in self._kept)
+        return among(self._kept, numbers) if sender == self.ladder.me else _NOTHING
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is ours and not logged."""

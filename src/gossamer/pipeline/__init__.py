@@ -1,4 +1,4 @@
-"""PySpark behind the log and behind every experiment. The only package that imports pyspark, and only when used."""
+"""PySpark jobs on the log, and experiments on Spark. The only package that imports pyspark, and only when used."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from gossamer.pipeline.source import LogSource as LogSource
 
 _WHERE = {"LogSource": "gossamer.pipeline.source"}
-"""Names that are loaded when they are first used: pyspark takes a second."""
+"""Names that are imported on first use, because pyspark takes a second to import."""
 
 
 def __getattr__(name: str) -> Any:

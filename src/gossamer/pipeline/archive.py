@@ -1,8 +1,8 @@
-"""`archive`: the log as a stream into a table of Parquet, by date and subject, every event exactly once.
+"""`archive`: stream the log into a Parquet table by date and subject, every event exactly once.
 
-Spark's checkpoint says which packets belong to which batch, and the table says which batch it holds last. A batch that
-is done again after a crash has the same packets, so it is either in the table already and is left alone, or is not and
-is written anew. Small files are merged behind the stream, each merge one change of the table.
+Spark's checkpoint says which packets belong to which batch, and the table says which batch it got last. A batch that
+is repeated after a crash has the same packets, so it is either in the table already and is skipped, or it is not and
+is written again. Small files are merged as the stream goes on, each merge one change of the table.
 
 The archive is a durable consumer of the log: what is not yet in the table is not collected.
 """
@@ -32,22 +32,22 @@ CONSUMER = "archive"
 BY = ("date", "subject")
 
 SMALL_BYTES = 32 << 20
-"""A file below this is small."""
+"""A file smaller than this is small."""
 MERGE_FILES = 8
-"""Small files of one date and subject that are worth a merge."""
+"""How many small files of one date and subject are worth merging."""
 POLL_S = 0.2
 PACKETS_PER_BATCH = 200_000
-"""What one batch takes from the log, so that a crash costs little to do again."""
+"""What one batch takes from the log: few enough that little is repeated after a crash."""
 
 
 @dataclass
 class Archived:
-    """What an archiving did."""
+    """What `archive` has done."""
 
     batches: int = 0
     files: int = 0
     merged: int = 0
-    """Files that were merged into fewer."""
+    """Small files that were merged into larger ones."""
 
 
 def archive(
@@ -59,7 +59,7 @@ def archive(
     merge_files: int = MERGE_FILES,
     on_batch: Callable[[Archived], None] = lambda done: None,
 ) -> Archived:
-    """Bring the log into the table `out`: what is there now, or with `every_s` for ever, a batch every so often."""
+    """Archive the log to the table `out`: what is there now or, with `every_s`, for ever in batches that far apart."""
     from gossamer.pipeline.source import LogSource
 
     options = replace(
@@ -80,7 +80,7 @@ def archive(
         trigger = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
         query = writer.trigger(**trigger).start()
         try:
-            while query.isActive:  # an interrupt finds us asleep here, not in the middle of a word with Java
+            while query.isActive:  # so that an interrupt arrives while we sleep, not in the middle of a call to Java
                 sleep(POLL_S)
             query.awaitTermination()  # raises what ended it
         finally:
@@ -90,9 +90,9 @@ def archive(
 
 
 def read_archive(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
-    """The events of an archive, as `LogSource` has them; or of any Parquet with these columns."""
+    """Read the events of an archive, with the columns of `LogSource`, or of any Parquet with these columns."""
     if not Path(path).exists():
-        raise PipelineError(f"{path}: there is no archive; make one with: gossamer pipeline archive STORE --out {path}")
+        raise PipelineError(f"{path}: no such archive; make one with: gossamer pipeline archive STORE --out {path}")
     if not is_table(path):
         return spark.read.parquet(str(path))
     files = Table(path).files()
@@ -102,7 +102,7 @@ def read_archive(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame
 
 
 class _Archiving:
-    """The table end of the stream."""
+    """Takes the batches of the stream into the table."""
 
     def __init__(
         self, spark: SparkSession, table: Table, merge_files: int, on_batch: Callable[[Archived], None]
@@ -114,15 +114,15 @@ class _Archiving:
         self.done = Archived()
 
     def check_checkpoint(self) -> None:
-        """The numbers of batches mean something only together with the checkpoint that they come from."""
+        """Check that the checkpoint belongs to the table: batch numbers mean nothing without it."""
         if self._table.last.query not in ("", self._query()):
             raise PipelineError(
-                f"{self._table.path / CHECKPOINT} is not the one that this archive was made with: archive into another"
-                " folder, or bring it back"
+                f"{self._table.path / CHECKPOINT} is not the one that this archive was made with; archive into another"
+                " folder, or restore it"
             )
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """Batch `number` of the stream."""
+        """Take batch `number` of the stream, unless the table has it already."""
         if number > self._table.last.batch:
             change = self._change(batch, batch=number)
             self.done.batches += 1
@@ -131,7 +131,7 @@ class _Archiving:
             self._on_batch(self.done)
 
     def merge(self, at_least: int) -> None:
-        """One file for the small files of a date and subject, wherever there are so many."""
+        """Merge the small files of each date and subject that has `at_least` this many."""
         small = self._small_files(at_least)
         if small:
             rows = self._spark.read.parquet(*(str(self._table.path / name) for name in small))
@@ -140,7 +140,7 @@ class _Archiving:
             self.done.merged += len(small)
 
     def _change(self, rows: DataFrame, *, batch: int, remove: Iterable[str] = ()) -> Change:
-        """Add these rows, remove these files, at once."""
+        """Add these rows and remove these files in one atomic change."""
         folder = self._table.stage()
         _dated(rows).write.partitionBy(*BY).parquet(str(folder))
         return self._table.commit(folder, batch=batch, query=self._query(), remove=remove)
@@ -163,7 +163,7 @@ class _Archiving:
 
 
 def _dated(rows: DataFrame) -> DataFrame:
-    """With the columns that become folders."""
+    """Add the columns that become folders."""
     from pyspark.sql import functions as f
 
     return rows.withColumn("date", f.to_date("timestamp")).withColumn("subject", f.col("topic"))

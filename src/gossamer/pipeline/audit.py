@@ -1,8 +1,8 @@
 """`audit`: did every subscriber get every event of the log, by which rung of the ladder, and if not, why?
 
-The log says what there was; the traces say what each member delivered. The result has a row for every packet at every
-member but its sender: the rung (`first_pass`, `peer`, `logger`) by which it came, or `missing` and the reason. Some
-reasons excuse: nobody is owed what was sent before they joined or after they went.
+The log says what was published; the traces say what each member delivered. The result has a row for every packet at
+every member but its sender: the rung (`first_pass`, `peer`, `logger`) by which it came, or `missing` and the reason.
+Some reasons are excuses: a member is not owed what was sent before it joined or after it was gone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MISSING = "missing"
 RUNGS = (FIRST_PASS, PEER, LOGGER)
 EXCUSES = ("before it joined", "after it left", "after it crashed", "after its trace ends")
 RANGES_MAX = 1000
-"""Ranges of missing packets that a report names; it counts them all."""
+"""Ranges of missing packets that a report lists; it counts them all."""
 
 _REASON = """
 case when outcome <> 'missing' then ''
@@ -40,7 +40,7 @@ def audit(events: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     if runs_apart(traces):
-        raise PipelineError("these are traces of several runs with the same senders: audit one run at a time")
+        raise PipelineError("these traces are of several runs with the same senders; audit one run at a time")
     packets = events.groupBy("sender", "seqno").agg(
         f.count("*").alias("events"),
         f.sort_array(f.collect_set("topic")).alias("subjects"),
@@ -57,7 +57,7 @@ def audit(events: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def summary(audited: DataFrame) -> dict[str, Any]:
-    """The audit as plain data: for each member how its events came, and what it did not get, in ranges."""
+    """The audit as plain data: for each member how its events arrived, and the ranges it did not get."""
     from pyspark.sql import functions as f
 
     audited = audited.cache()
@@ -92,7 +92,7 @@ def _missing(audited: DataFrame) -> list[dict[str, Any]]:
 
 
 def _members(traces: DataFrame) -> DataFrame:
-    """Who was there: `member, joined_ns, last_ns, gone_ns, gone_kind`; gone is who did not come back."""
+    """Rows `member, joined_ns, last_ns, gone_ns, gone_kind`; a member is gone if it did not come back."""
     from pyspark.sql import functions as f
 
     came, went = "kind in ('join', 'recover')", "kind in ('leave', 'crash')"
@@ -113,7 +113,7 @@ def _members(traces: DataFrame) -> DataFrame:
 
 
 def _joined_at(traces: DataFrame) -> DataFrame:
-    """Of each sender a member is owed what comes behind this number (000 §5.3)."""
+    """Rows `member, sender, joined_at`: the member is owed the sender's packets after this number (000 §5.3)."""
     from pyspark.sql import functions as f
 
     joins = traces.where("kind = 'join' and sender >= 0")
@@ -121,7 +121,7 @@ def _joined_at(traces: DataFrame) -> DataFrame:
 
 
 def _fates(traces: DataFrame) -> DataFrame:
-    """What became of a packet at a member: `rung`, `given_up`, `dropped`, `received`."""
+    """What happened to each packet at each member: `rung`, `given_up`, `dropped`, `received`."""
     from pyspark.sql import functions as f
 
     data = traces.where("kind in ('deliver', 'lost', 'receive', 'drop') and seqno >= 0")

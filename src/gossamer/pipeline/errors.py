@@ -1,4 +1,4 @@
-"""What Spark throws, in one line: ours as we said it, all others by their first words."""
+"""Spark's errors in one line: our own as we raised them, all others by their first line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OURS = re.compile(r"PipelineError: ([^\n]+)")
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """A failure of Spark inside becomes a `PipelineError` of one line."""
+    """Turn an error that Spark raises inside into a `PipelineError` of one line."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -24,9 +24,9 @@ def plain_errors() -> Iterator[None]:
 
 
 def said(text: str) -> str:
-    """The line of a stack trace that says what happened."""
+    """Find the line of a stack trace that says what happened."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"Spark failed: {lines[0] if lines else 'without a word'}"
+    return f"Spark failed: {lines[0] if lines else 'without a message'}"

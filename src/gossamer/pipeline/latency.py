@@ -1,8 +1,8 @@
 """`latency`: from publish to delivery, by sender, by member and by subject, from the traces of the members.
 
 A packet is published once, at `publish` in its sender's trace, and delivered at each member, at `deliver` in theirs. A
-sender's own deliveries do not count. Clocks of several hosts differ: the result is as good as they agree. Subjects are
-in no trace; they come from the log or an archive, and so does the time of publishing where a sender kept no trace.
+sender's own deliveries do not count. The result is only as good as the clocks of the hosts agree. Traces contain no
+subjects; these come from the log or an archive, and so does the time of publishing if a sender kept no trace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ACCURACY = 10_000
-"""Of percentiles: the rank is right to one part in so many."""
+"""Of percentiles: the rank is right to one part in this many."""
 
 
 def latency(traces: DataFrame, events: DataFrame | None = None) -> DataFrame:
@@ -41,7 +41,7 @@ _NAMES = ["packets", "mean_s", "p50_s", "p99_s", "max_s"]
 
 
 def _delays(traces: DataFrame, events: DataFrame | None) -> DataFrame:
-    """For each delivery `sender, seqno, member, delay_s`."""
+    """Rows `sender, seqno, member, delay_s`, one for each delivery."""
     from pyspark.sql import functions as f
 
     keys = ["run", "sender", "seqno"] if runs_apart(traces) else ["sender", "seqno"]

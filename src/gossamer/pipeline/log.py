@@ -1,6 +1,7 @@
-"""The log as a reader finds it: a store opened for reading, what it holds, and its packets opened.
+"""The log as readers see it: a store opened for reading, what it holds, and its packets, unsealed.
 
-A store is opened for each piece of work and closed behind it: readers are pickled and travel, open files do not.
+A store is opened for each piece of work and closed after it: readers are pickled and sent elsewhere, open files cannot
+be.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gossamer.wire.events import is_fragment
 _logger = logging.getLogger(__name__)
 
 TASKS, TASK_BYTES_MIN, TASK_BYTES_MAX = 8, 1 << 20, 32 << 20
-"""Into how many tasks a read is split, if each has that many bytes to read: small senders share one."""
+"""How many tasks a read is split into, and the least and most bytes for each; small senders share one."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Log:
     open_datagram: Open
 
     def extent(self) -> Extent:
-        """What it holds now. What is collected meanwhile is in both sets at worst, never in neither."""
+        """What the log holds now. What is collected meanwhile may be in both sets, but is never in neither."""
         held = self.store.held()
         return Extent(held, self.store.collected())
 
@@ -51,12 +52,12 @@ class Log:
                 return
 
     def is_old(self, sender: int, first: int, last: int) -> bool:
-        """Whether nothing new came to either edge of the gap `first..last` for the gap's time-out."""
+        """Whether the packets at both edges of the gap `first..last` have been there for longer than the time-out."""
         edges = [entry.time_ns for at in (first - 1, last + 1) if at >= 0 and (entry := self._entry(sender, at))]
         return time_ns() - max(edges, default=0) > self.options.gap_timeout_s * 1e9
 
     def done_with(self, sender: int, position: int) -> int:
-        """The last number that a reader at `position` needs no more: of an event under way it needs every fragment."""
+        """The last number that a reader at `position` no longer needs: an unfinished event needs all its fragments."""
         entry = self._entry(sender, position - 1)
         try:
             body = body_of(entry, self.open_datagram) if entry is not None else b""
@@ -66,7 +67,7 @@ class Log:
         return position - 1 if index + 1 == count else position - 2 - index
 
     def tasks(self, extent: Extent, ranges: dict[int, tuple[int, int]]) -> list[list[Part]]:
-        """The ranges `(first, behind)` by sender as the work of several tasks, each with about as many packets."""
+        """Split the ranges `(first, behind)` of each sender into tasks of about equally many packets."""
         held = {s: extent.held.get(s, RangeSet()).within(a, b - 1) if b > a else [] for s, (a, b) in ranges.items()}
         wanted = sum(last - first + 1 for inside in held.values() for first, last in inside)
         most = self._packets_per_task(extent, wanted)
@@ -85,13 +86,13 @@ class Log:
         return tasks
 
     def _packets_per_task(self, extent: Extent, wanted: int) -> int:
-        """So many that a task has neither too little nor too much to do, as far as `minPartitions` allows it."""
+        """A number that gives a task neither too little nor too much to do, as far as `minPartitions` allows."""
         packet_bytes = max(1, self.store.bytes_used() // max(1, sum(map(len, extent.held.values()))))
         task_bytes = min(max(wanted * packet_bytes // TASKS, TASK_BYTES_MIN), TASK_BYTES_MAX)
         return max(1, min(task_bytes // packet_bytes, wanted // self.options.partitions_min))
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part; what is missing of it is a loss."""
+        """The rows of a part; missing packets are a loss."""
         wants = compile_pattern(self.options.subscribe)
         reading = Reading(self.store, part, self.open_datagram, self.lose)
         for batch in reading.batches():
@@ -99,12 +100,14 @@ class Log:
             if wanted.num_rows:
                 yield wanted
         if reading.packets < part.packets:
-            self.lose(f"{part.packets - reading.packets} packets of sender {part.sender} went while they were read")
+            self.lose(
+                f"{part.packets - reading.packets} packets of sender {part.sender} were collected while being read"
+            )
 
     def lose(self, what: str) -> None:
-        """A loss: fail, or go on and leave a line in Spark's log, as the options say."""
+        """Handle a loss: raise PipelineError, or log a warning and continue, as the options say."""
         if self.options.fail_on_data_loss:
-            raise PipelineError(f"{what} (failOnDataLoss=false skips what is gone)")
+            raise PipelineError(f"{what} (failOnDataLoss=false continues anyway)")
         _logger.warning("skipped: %s", what)
 
     def _entry(self, sender: int, seqno: int) -> LogEntry | None:
@@ -115,7 +118,7 @@ class Log:
 
 
 def _extend(parts: list[Part], sender: int, first: int, behind: int) -> None:
-    """One more run of held packets: a part spans the gaps between runs of one sender."""
+    """Add one more run of held packets; a part spans the gaps between runs of one sender."""
     if parts and parts[-1].sender == sender:
         last = parts.pop()
         parts.append(Part(sender, last.first, behind, last.packets + behind - first))
@@ -125,7 +128,7 @@ def _extend(parts: list[Part], sender: int, first: int, behind: int) -> None:
 
 @contextmanager
 def open_log(options: ReadOptions) -> Iterator[Log]:
-    """The log that the options name, closed at the end; `PipelineError` says what is wrong with it."""
+    """Open the log that the options name, and close it at the end; `PipelineError` says what is wrong with it."""
     try:
         with open_store(options.store, readonly=True) as store:
             yield Log(store, options, opener(options))
@@ -136,7 +139,7 @@ def open_log(options: ReadOptions) -> Iterator[Log]:
 
 
 def opener(options: ReadOptions) -> Callable[[bytes], bytes]:
-    """Opens sealed datagrams with the keys of the options."""
+    """A function that opens sealed datagrams with the keys of the options."""
     if not options.keys:
         return _no_key
     from gossamer.wire.sealing import Opener, SealError
@@ -153,4 +156,4 @@ def opener(options: ReadOptions) -> Callable[[bytes], bytes]:
 
 
 def _no_key(_: bytes) -> bytes:
-    raise PipelineError(f"the log is sealed: give the option key, or {KEY_VARIABLE} in the environment")
+    raise PipelineError(f"the log is sealed: give the option key, or set {KEY_VARIABLE} in the environment")

@@ -1,11 +1,11 @@
 """Logged packets -> Arrow: the columns that Spark sees, without a Python object for each event.
 
 `offset` is `seqno * 65536 + place of the event in its packet`: unique and ascending for each sender. `partition` is the
-sender folded into 31 bits: a number that stays the same for ever, in every store, whoever else comes and goes. (An
-index among the senders would move with each of them.) Two of 1,000 senders share a partition with a chance of 1 in
-4,000; where that matters, `sender` is exact.
+sender folded into 31 bits: a number that stays the same for ever, in every store, whichever other senders come and go.
+(An index among the senders would change with each of them.) Two of 1,000 senders share a partition with a chance of 1
+in 4,000; where that matters, `sender` is exact.
 
-An event in fragments belongs to the packet with its last fragment. The reader of a range looks back for those that
+A fragmented event belongs to the packet with its last fragment. The reader of a range looks back for fragments that
 come before the range.
 """
 
@@ -47,24 +47,24 @@ SCHEMA = pa.schema(
     ]
 )
 EVENTS_PER_PACKET = 65_536
-"""More than any packet holds: the step of `offset` from packet to packet."""
+"""The step of `offset` from packet to packet: more than any packet holds."""
 KEY = "key"
 """The attribute that becomes the column `key`."""
 
 BATCH_EVENTS, BATCH_BYTES = 16_384, 8 << 20
-"""A record batch ends when it has either."""
+"""A record batch ends when it reaches either."""
 SEALED = b"S"
 _BODY_AT = DATA_BYTES - CHECKSUM_BYTES
 
 Open = Callable[[bytes], bytes]
-"""From the datagram in the log to the datagram as it was before it was sealed."""
+"""Turns a sealed datagram from the log into the datagram before it was sealed."""
 OnLoss = Callable[[str], None]
-"""What to do about a packet that cannot be read: raise, or go on."""
+"""Called for a packet that cannot be read: raises, or returns to continue."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A range of one sender's numbers, from `first` to before `behind`; `packets` of them are held."""
+    """A range of one sender's numbers, from `first` up to but not including `behind`; `packets` of them are held."""
 
     sender: int
     first: int
@@ -89,12 +89,12 @@ class Reading:
         self._builder = ColumnBuilder()
         self._seqnos: list[int] = []
         self._looked_back = False
-        self._head = b""  # of the datagrams, up to the number
+        self._head = b""  # how the datagrams begin, up to the number
         self.packets = 0
-        """Seen so far, damaged ones included."""
+        """Packets seen so far, including damaged ones."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Everything in it, a few thousand events at a time."""
+        """All events of the part, a few thousand at a time."""
         part = self._part
         for entry in self._entries(part.first, part.behind - 1):
             self._add(entry)
@@ -110,7 +110,7 @@ class Reading:
         return batch
 
     def _entries(self, first: int, last: int) -> Iterator[LogEntry]:
-        """What the store holds of these; a damaged entry is a loss, behind which the reading goes on."""
+        """What the store holds of these; a damaged entry is a loss, after which reading continues."""
         while first <= last:
             try:
                 for entry in self._store.read(self._part.sender, first, last):
@@ -134,7 +134,7 @@ class Reading:
             self._on_loss(f"packet {entry.seqno} of sender {entry.sender} in the log cannot be read: {error}")
 
     def _body(self, entry: LogEntry) -> bytes:
-        """As `body_of`, with a short way for what follows an intact packet: the store has its own checksum."""
+        """Like `body_of`, with a shortcut for what follows an intact packet, since the store has its own checksum."""
         datagram = entry.datagram
         if (
             self._head
@@ -158,17 +158,17 @@ class Reading:
             self._seqnos.append(seqno)
 
     def _look_back(self, first: int, last: int) -> None:
-        """The fragments before the part; if they are gone, so is their event."""
+        """Read the fragments before the part; if they are gone, so is their event."""
         before = self.packets
         for entry in self._entries(first, last):
             body = body_of(entry, self._open)
             if is_fragment(body):
                 self._whole.add(Packet(entry.sender, entry.seqno, body))
-        self.packets = before  # these are of another part
+        self.packets = before  # these belong to another part
 
 
 def fragment_place(body: bytes) -> tuple[int, int]:
-    """Which fragment of its event this is, from 0, and how many there are; WireError if it is cut short."""
+    """The index of this fragment in its event, from 0, and the number of fragments; WireError if it is cut short."""
     if len(body) < FRAGMENT_HEAD.size:
         raise WireError("a fragment is cut short")
     _, _, _, index, count, _ = FRAGMENT_HEAD.unpack_from(body)
@@ -180,7 +180,7 @@ def body_of(entry: LogEntry, open_datagram: Open) -> bytes:
     datagram = open_datagram(entry.datagram) if entry.datagram[:1] == SEALED else entry.datagram
     _, message = decode(datagram)
     if not isinstance(message, Data) or (message.packet.sender, message.packet.seqno) != (entry.sender, entry.seqno):
-        raise WireError("it holds something else")
+        raise WireError("it holds a different packet")
     return message.packet.body
 
 
@@ -188,7 +188,7 @@ def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: 
     """The rows for these events, whose packets have these numbers."""
     count = len(columns)
     if len(seqnos) and seqnos[-1] >= 1 << 47:
-        raise PipelineError(f"sender {sender} has used more than 2**47 numbers: too many for the column offset")
+        raise PipelineError(f"sender {sender} has used more than 2**47 numbers, too many for the column offset")
     seqno = seqnos[columns.packet]
     keys, headers = _headers(columns)
     values = [
@@ -208,14 +208,14 @@ def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: 
 
 
 def matching(batch: pa.RecordBatch, wants: Callable[[str], bool]) -> pa.RecordBatch:
-    """The rows with a subject that is wanted."""
+    """The rows whose subject is wanted."""
     topics = batch.column("topic").dictionary_encode()
     wanted = np.array([wants(subject) for subject in topics.dictionary.to_pylist()], np.bool_)
     return batch if wanted.all() else batch.filter(pa.array(wanted[topics.indices.to_numpy()]))
 
 
 def _headers(columns: Columns) -> tuple[pa.Array, pa.Array]:
-    """The columns `key` and `headers`: attributes as text."""
+    """The columns `key` and `headers`: attributes as strings."""
     lengths = np.zeros(len(columns), np.int32)
     names: list[str] = []
     texts: list[str | None] = []

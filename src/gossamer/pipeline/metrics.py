@@ -5,10 +5,11 @@ serves a whole campaign. Each has a name in `METRICS` and a sentence that says w
 
 - a packet's first delivery at a member counts, later ones are duplicates;
 - a packet is *everywhere* when every member that was there when it was published has it. A member is there from its
-  plain `join` row until it leaves; a member that is down is still waited for;
-- windows are of `WINDOW_S`, and only whole windows between the first and the last publish count.
+  plain `join` row until it leaves; a member that is down still counts;
+- windows have the length `WINDOW_S`, and only whole windows between the first and the last publish count.
 
-Traffic per link is no metric of traces: a trace does not see links. The simulator counts them, in `results.links`.
+Traffic per link is not a metric of traces, because a trace does not see links. The simulator counts it, in
+`results.links`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 WINDOW_S = 0.5
 """004 §7: "variance (computed over 500ms intervals)"."""
 BIN_S = 0.005
-"""Of the histogram of inter-arrival times."""
+"""Bin width of the histogram of inter-arrival times."""
 
 SCHEMA = (
     "run string, t_ns bigint, member bigint, kind string, sender bigint, seqno bigint, peer bigint, bytes int,"
@@ -73,7 +74,7 @@ select run, count(*) deliveries, {_STATISTICS.format("latency_s")} from latencie
         f"{_with(_DELIVERED)} select run, phase, count(*) deliveries from delivered group by run, phase",
     ),
     "packets": Metric(
-        "per packet: to how many members it came, whether to all who were there, and how long that took",
+        "per packet: how many members got it, whether that was all that were there, and how long it took",
         f"""{_with(_PUBLISHED, _DELIVERED, _PRESENT)},
 owed as (select p.run, p.sender, p.seqno, p.t, count(*) owed
          from published p join present m on p.run = m.run and m.from_t <= p.t and p.t < m.until_t group by all),
@@ -106,7 +107,7 @@ group by run, kind""",
         "select run, member, phase kind, count(*) messages from {trace} where kind = 'receive' group by all",
     ),
     "fraction": Metric(
-        "per run and member: how much of what was published while it was there came to it",
+        "per run and member: how much it got of what was published while it was there",
         f"""{_with(_PUBLISHED, _DELIVERED, _PRESENT)},
 owed as (select m.run, m.member, count(*) owed
          from published p join present m on p.run = m.run and m.from_t <= p.t and p.t < m.until_t group by all),
@@ -156,7 +157,7 @@ select run, member, cast(floor(t_ns / {WINDOW_S * 1e9}) as int) frame, max(level
 
 SUMMARIES: dict[str, Metric] = {
     "everywhere": Metric(
-        "per run: how many packets came everywhere, and how long that took",
+        "per run: how many packets got everywhere, and how long that took",
         f"""select run, count(*) sent, count_if(everywhere) everywhere, {_STATISTICS.format("everywhere_s")}
 from {{packets}} group by run""",
     ),
@@ -165,21 +166,21 @@ from {{packets}} group by run""",
         "select run, member, avg(rate) mean, stddev_pop(rate) std from {windows} group by run, member",
     ),
 }
-"""Metrics of metrics: each names the one that it reads."""
+"""Metrics of metrics: each reads the metric that it names."""
 
 SUMMARY_METRICS = ("latency", "everywhere", "phases", "overhead", "load")
-"""What one wants to know of a trace first."""
+"""What one wants to know about a trace first."""
 
 
 def read_traces(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
-    """Trace files, of runs or of a live group, as one DataFrame."""
+    """Read trace files, of runs or of a live group, as one DataFrame."""
     if not paths:
-        raise PipelineError("there is no trace to read")
+        raise PipelineError("no trace to read; give at least one trace file")
     return spark.read.schema(SCHEMA).parquet(*map(str, paths))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """PipelineError names the metric that there is not."""
+    """Raise PipelineError for a metric that does not exist."""
     for name in names:
         if name not in METRICS and name not in SUMMARIES:
             known = ", ".join(sorted([*METRICS, *SUMMARIES]))
@@ -187,7 +188,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def measure(spark: SparkSession, name: str, trace: DataFrame) -> DataFrame:
-    """The metric `name` of these traces."""
+    """Compute the metric `name` from these traces."""
     check_names([name])
     if name in METRICS:
         return spark.sql(METRICS[name].sql, trace=trace)

@@ -1,4 +1,4 @@
-"""What a reader of the log may be told, read from Spark's options and checked."""
+"""The options of a reader of the log, parsed from Spark's options and checked."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ KEY_VARIABLE = "GOSSAMER_KEY"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options of a read, as they are meant."""
+    """The options of a read, parsed and checked."""
 
     store: str
-    """Folder of the log store, as `gossamer logger --store` names it."""
+    """Folder of the log store, as given to `gossamer logger --store`."""
     subscribe: str = ">"
-    """Pattern of the subjects that are wanted."""
+    """Pattern of the subjects to read."""
     starting: str | Positions = "earliest"
     """Where to begin: earliest, latest, or the next number by sender."""
     ending: str | Positions = "latest"
@@ -39,26 +39,28 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     """Whether to fail if packets were collected, or damaged, before they were read."""
     partitions_min: int = 1
-    """Tasks to split a read into, at least, if there are as many packets."""
+    """Minimum number of tasks to split a read into, if there are that many packets."""
     consumer: str | None = None
-    """Name under which a stream tells the log what it has done with, so that the rest is kept."""
+    """Name under which a stream tells the log what it no longer needs, so that the log keeps the rest."""
     gap_timeout_s: float = 30.0
-    """How long the packets around a gap must have been there before a stream passes it."""
+    """How long the packets around a gap must have been in the log before a stream passes it."""
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     """The group's keys, if its packets are sealed."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """From the options of `spark.read`, whatever their case; `PipelineError` names what is wrong."""
+        """Parse the options of `spark.read`, in upper or lower case; `PipelineError` names what is wrong."""
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
             if name not in map(str.lower, NAMES):
                 near = get_close_matches(name, list(map(str.lower, NAMES)), 1)
-                meant = next(known for known in NAMES if known.lower() == near[0]) if near else ", ".join(NAMES)
+                meant = (
+                    next(known for known in NAMES if known.lower() == near[0]) if near else f"one of {', '.join(NAMES)}"
+                )
                 raise PipelineError(f"unknown option {name}: did you mean {meant}?")
         store = given.get("store") or given.get("path")
         if not store:
-            raise PipelineError('the option store is missing: .option("store", DIR), the folder of the log')
+            raise PipelineError('the option store is missing; set it with .option("store", DIR), the folder of the log')
         return cls(
             store=store,
             subscribe=_pattern(given.get("subscribe", ">")),
@@ -73,7 +75,7 @@ class ReadOptions:
         )
 
     def as_options(self) -> dict[str, str]:
-        """As `spark.read` wants them; the inverse of `parse`."""
+        """The options for `spark.read`; the inverse of `parse`."""
         most = self.offsets_per_trigger_max
         return {
             "store": os.path.abspath(self.store),
@@ -89,12 +91,12 @@ class ReadOptions:
         }
 
     def ring(self) -> KeyRing:
-        """The keys, ready to open with."""
+        """The keys, ready for opening datagrams."""
         return KeyRing(self.keys)
 
 
 def parse_keys(text: str) -> tuple[bytes, ...]:
-    """Keys with commas or line ends between them: what was sealed before a key was changed needs the old one.
+    """Parse keys separated by commas or line ends; packets sealed before a rotation need the old key.
 
     Each is written as in `Settings`: the key itself, or `@` and the file that holds it.
     """
@@ -124,13 +126,13 @@ def _whole(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise PipelineError(f"{option} = {text!r}: write a whole number of at least 1")
+        raise PipelineError(f"{option} = {text!r}: must be a whole number of at least 1")
     return int(text)
 
 
 def _flag(option: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise PipelineError(f"{option} = {text!r}: write true or false")
+        raise PipelineError(f"{option} = {text!r}: must be true or false")
     return text.lower() == "true"
 
 
@@ -140,5 +142,5 @@ def _seconds(option: str, text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise PipelineError(f"{option} = {text!r}: write seconds, 0 or more")
+        raise PipelineError(f"{option} = {text!r}: must be a number of seconds, 0 or more")
     return seconds

@@ -1,9 +1,9 @@
-"""Where a reader stands in a log: for each sender the next number to read.
+"""The position of a reader in a log: for each sender, the next number to read.
 
-A starting position is inclusive and an ending position exclusive, as in Kafka. Below its position a reader has seen
-all that there was. So a stream may only pass a number that is not in the log if it will never be there:
+A starting position is inclusive and an ending position exclusive, as in Kafka. A reader has seen everything below its
+position. So a stream may pass a number that is not in the log only if it will never be there:
 
-- *collected* numbers were in the log and are gone: passing one is a data loss, unless the reader just begins;
+- *collected* numbers were in the log and are gone: passing one is a data loss, unless the reader is just starting;
 - a *gap* is passed when it is old: the packets at both its edges have been in the log for longer than a time-out. A
   logger that is still filling it stores new packets at its edges; a number that was never used stays a gap for ever.
 
@@ -24,9 +24,9 @@ Positions = dict[int, int]
 """By sender, the next number to read."""
 
 EARLIEST, LATEST = -2, -1
-"""In the JSON of startingOffsets, as in Kafka: not a number but where the log begins, or ends."""
+"""In the JSON of startingOffsets, as in Kafka: not numbers, but the beginning and the end of the log."""
 SKIPPED = "skipped"
-"""In the offset of a stream, beside the senders: packets that were collected before they were read."""
+"""In the offset of a stream, next to the senders: how many packets were collected before they were read."""
 
 IsOld = Callable[[int, int, int], bool]
 """Whether the gap `first..last` of a sender is old enough to be passed."""
@@ -40,27 +40,27 @@ class Extent:
     collected: PacketSets
 
     def senders(self) -> list[int]:
-        """All of whom anything is known."""
+        """All senders that the log has or had packets of."""
         return sorted({*self.held, *self.collected})
 
     def first_held(self, sender: int) -> int:
-        """Where a batch begins that reads everything."""
+        """Where a batch that reads everything begins."""
         held = self.held.get(sender)
         return held.first if held else self.behind_last(sender)
 
     def behind_last(self, sender: int) -> int:
-        """Behind everything that the log ever had of this sender."""
+        """The number after everything that the log ever had of this sender."""
         known = self.known(sender)
         return known.last + 1 if known else 0
 
     def known(self, sender: int) -> RangeSet:
-        """What the log has or had."""
+        """What the log has or had of this sender."""
         known = self.held.get(sender, RangeSet()).copy()
         known.update(self.collected.get(sender, RangeSet()))
         return known
 
     def begin(self, sender: int, is_old: IsOld) -> int:
-        """Where a stream begins that wants everything: the first number that is held or may still come."""
+        """Where a stream that wants everything begins: the first number that is held or may still come."""
         held, at = self.held.get(sender, RangeSet()), 0
         for first, last in self.known(sender).ranges():
             if first > at and not is_old(sender, at, first - 1):
@@ -83,15 +83,15 @@ class Extent:
         return at
 
     def lost(self, sender: int, first: int, behind: int) -> RangeSet:
-        """What was collected of the numbers from `first` to before `behind`."""
+        """What was collected of the numbers from `first` up to but not including `behind`."""
         collected = self.collected.get(sender, RangeSet())
         return RangeSet(collected.within(first, behind - 1) if behind > first else ())
 
 
 def limited(start: Positions, end: Positions, most: int) -> Positions:
-    """An end that is at most `most` numbers behind `start`: each sender's share follows its backlog.
+    """An end at most `most` numbers after `start`: each sender's share is proportional to its backlog.
 
-    What rounding leaves goes to the smallest backlogs, so that nobody waits for ever.
+    What rounding leaves goes to the smallest backlogs, so that no sender waits for ever.
     """
     backlog = {sender: end[sender] - start[sender] for sender in end}
     total = sum(backlog.values())
@@ -107,8 +107,8 @@ def limited(start: Positions, end: Positions, most: int) -> Positions:
 
 
 def parse(option: str, text: str) -> Positions:
-    """The positions that a JSON object `{"sender": seqno}` names; `PipelineError` if it is none."""
-    shape = f'{option} = {text[:60]!r}: write earliest, latest or JSON like {{"17": 1200}}, next number by sender'
+    """Parse a JSON object `{"sender": seqno}`; `PipelineError` if it is not one."""
+    shape = f'{option} = {text[:60]!r}: must be earliest, latest or JSON like {{"17": 1200}}, next number by sender'
     try:
         found = json.loads(text)
         positions = {int(sender): number for sender, number in found.items() if sender != SKIPPED}
@@ -121,11 +121,11 @@ def parse(option: str, text: str) -> Positions:
 
 
 def to_offset(positions: Mapping[int, int], skipped: int = 0) -> dict[str, int]:
-    """The offset of a stream, as Spark keeps it in the checkpoint and shows it in the query's progress."""
+    """Convert to the offset of a stream, as Spark stores it in the checkpoint and shows it in the query's progress."""
     offset = {str(sender): positions[sender] for sender in sorted(positions)}
     return {**offset, SKIPPED: skipped} if skipped else offset
 
 
 def from_offset(offset: Mapping[str, int]) -> Positions:
-    """The positions in an offset."""
+    """Convert from the offset of a stream."""
     return {int(sender): number for sender, number in offset.items() if sender != SKIPPED}

@@ -1,7 +1,7 @@
-"""`replay`: the events of an archive, back into a group, in the order of their time, at their own rate or a given one.
+"""`replay`: publish the events of an archive to a group, in order of their timestamps, at their own rate or another.
 
-One task publishes: a group hears them as if one sender had sent them all, at the distances that they once had. The
-attributes of an archive are text; what looks like a number or a truth value becomes one again.
+One task publishes, so the group hears the events as if one sender had sent them all, with their original spacing. The
+attributes of an archive are strings; those that look like numbers or booleans become such again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def replay(
     rate: str = ORIGINAL,
     settings: Mapping[str, str] | None = None,
 ) -> int:
-    """Publish everything in `archive` (or any Parquet with the columns topic, value, timestamp); how many events."""
+    """Publish everything in `archive` (or any Parquet with topic, value, timestamp); returns the number of events."""
     from gossamer.pipeline.source import LogSource
 
     options = {"group": group, "rate": rate, "headerTypes": "guess", **(settings or {})}

@@ -1,10 +1,10 @@
 """One Spark session per command, configured for a small machine.
 
-`spark_session` gives it, or raises `PipelineError` with one line that says what to do: no pyspark, no Java, a master
-that does not answer. pyspark is imported when a session is asked for, not before.
+`spark_session` returns it, or raises `PipelineError` with one line that says what to do: no pyspark, no Java, a master
+that does not answer. pyspark is imported only when a session is asked for.
 
-Executors elsewhere get this package as a zip file, so that a cluster needs Python, pyarrow, numpy and scipy, but no
-gossamer of its own. A local master runs in our own environment and reads the package where it lies.
+Remote executors get this package as a zip file, so a cluster needs Python, pyarrow, numpy and scipy, but not gossamer
+itself. A local master runs in our own environment and imports the package from where it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MASTER_WAIT_S = 5.0
 """How long a standalone master may take to accept a connection."""
 
 EXECUTOR_WAIT_S = 30.0
-"""How long a cluster may take to give us a first executor."""
+"""How long a cluster may take to provide the first executor."""
 
 SMALL_MACHINE: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -42,17 +42,17 @@ SMALL_MACHINE: dict[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What a laptop wants; `spark_session(..., **conf)` and spark-defaults.conf of a cluster change it."""
+"""What suits a laptop; `spark_session(..., **conf)` and a cluster's spark-defaults.conf change it."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class PipelineError(ValueError):
-    """Work for Spark that cannot be done; the message is one line that says what is wrong and what to do."""
+    """A Spark job that cannot be done; the message is one line that says what is wrong and what to do."""
 
 
 def spark_session(name: str, master: str = "local[*]", **conf: str) -> SparkSession:
-    """The session of this process, started if there is none; `conf` are further settings (`spark.x.y`)."""
+    """The session of this process, started if there is none; `conf` holds further settings (`spark.x.y`)."""
     _check_java()
     _check_master(master)
     try:
@@ -77,14 +77,14 @@ def spark_session(name: str, master: str = "local[*]", **conf: str) -> SparkSess
     except PipelineError:
         raise
     except Exception as error:
-        # py4j's errors carry Java's; whatever it was, there is no session to go on with
+        # py4j wraps Java's errors; whatever happened, there is no session to continue with
         raise PipelineError(f"Spark does not start on master {master}: {_reason(error, log)}") from None
     return session
 
 
 @contextmanager
 def running(name: str, master: str = "local[*]", **conf: str) -> Iterator[SparkSession]:
-    """A session for one command; it is stopped at the end, whatever the end is."""
+    """A session for one command; it is stopped at the end, even after an error."""
     session = spark_session(name, master, **conf)
     try:
         yield session
@@ -94,7 +94,7 @@ def running(name: str, master: str = "local[*]", **conf: str) -> Iterator[SparkS
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """What is started meanwhile writes its standard error to `log`: a JVM talks too much for a command line."""
+    """Send the standard error of what is started inside to `log`: a JVM is too talkative for a command line."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("wb") as file:
@@ -107,7 +107,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 
 def _ship_package(session: SparkSession, folder: Path) -> None:
-    """Give the executors this package as a zip file; Spark serves it from `folder` as long as the session lives."""
+    """Send this package to the executors as a zip file; Spark serves it from `folder` while the session lives."""
     archive = folder / "gossamer.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(_PACKAGE.rglob("*")):
@@ -117,7 +117,7 @@ def _ship_package(session: SparkSession, folder: Path) -> None:
 
 
 def _await_executor(session: SparkSession, master: str) -> None:
-    """A master without workers would let the first job wait for ever."""
+    """Wait for an executor: on a master without workers, the first job would wait for ever."""
     until = time.monotonic() + EXECUTOR_WAIT_S
     while session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 2:  # the driver counts as one
         if time.monotonic() > until:
@@ -127,7 +127,7 @@ def _await_executor(session: SparkSession, master: str) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Whether executors are threads of this machine's one JVM."""
+    """Whether the executors are threads of a single JVM on this machine."""
     return master == "local" or master.startswith("local[")
 
 
@@ -135,9 +135,9 @@ def _places(master: str) -> dict[str, str]:
     """Settings that depend on where the executors are."""
     host = re.match(r"spark://([^:,]+)", master)
     if host is not None and not host[1].startswith(("127.", "localhost")):
-        return {}  # executors elsewhere must find the way back to the driver: Spark knows its address best
+        return {}  # remote executors must be able to reach the driver: Spark knows its address best
     places = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    if is_local(master):  # local workers import the very package that asks, wherever Python was started
+    if is_local(master):  # local workers import this very package, wherever Python was started
         places["spark.executorEnv.PYTHONPATH"] = str(_PACKAGE.parent)
     return places
 
@@ -146,12 +146,12 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     found = (Path(home) / "bin" / "java").exists() if home else shutil.which("java") is not None
     if not found:
-        where = f"JAVA_HOME = {home} holds no bin/java" if home else "no java on the path"
-        raise PipelineError(f"{where}; Spark needs Java 17, for example openjdk-17-jre-headless")
+        where = f"JAVA_HOME = {home} has no bin/java" if home else "no java on the path"
+        raise PipelineError(f"{where}; Spark needs Java 17: install it, for example openjdk-17-jre-headless")
 
 
 def _check_master(master: str) -> None:
-    """Spark itself would try a dead standalone master for a minute, so knock first."""
+    """Check that a standalone master answers: Spark itself would try a dead one for a minute."""
     if not re.match(r"local$|local\[|local-cluster\[|spark://|yarn$|k8s://", master):
         raise PipelineError(
             f"--master {master}: must be local[*], local-cluster[..], spark://HOST:PORT, yarn or k8s://"
@@ -161,11 +161,11 @@ def _check_master(master: str) -> None:
     addresses = master.removeprefix("spark://").split(",")  # several masters: one that answers will do
     refusals = [refusal for refusal in map(_refusal, addresses) if refusal]
     if len(refusals) == len(addresses):
-        raise PipelineError(f"--master {master}: {refusals[0]}; start one, or leave --master out to work locally")
+        raise PipelineError(f"--master {master}: {refusals[0]}; start one, or leave out --master to work locally")
 
 
 def _refusal(address: str) -> str:
-    """Why nobody can be reached at HOST:PORT; empty if somebody can."""
+    """Why nothing answers at HOST:PORT; empty if something does."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return f"{address!r} is not HOST:PORT"
@@ -177,7 +177,7 @@ def _refusal(address: str) -> str:
 
 
 def _reason(error: Exception, log: Path) -> str:
-    """One line: Java's own words if there are any, else what the JVM said last."""
+    """The reason in one line: Java's exception if there is one, else the last line that the JVM printed."""
     cause = getattr(error, "java_exception", None)
     if cause is not None:
         return str(cause.toString()).splitlines()[0]

@@ -1,8 +1,8 @@
-"""Rows of Spark -> events in a group, at least once, each with a key by which a receiver knows it again.
+"""Rows of Spark -> events in a group, at least once, each with an id by which a receiver can recognize a repetition.
 
 Every task joins the group, publishes its rows, waits until they are sent and, if there is a logger, durable, and
-leaves. A task that fails is done again, so an event may come twice: with the same attribute `_id`, which is
-`query/batch/partition/row`, unless the row brought one of its own in its headers.
+leaves. A task that fails is repeated, so an event may arrive twice, but with the same attribute `_id`: this is
+`query/batch/partition/row`, unless the row has an `_id` of its own in its headers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ID = "_id"
 """The attribute that tells an event from its repetition."""
 ORIGINAL = "original"
 TURN_EVENTS = 256
-"""Events that are published before the loop gets a turn to send and to hear."""
+"""Events to publish before the event loop gets a turn to send and receive."""
 _OWN_OPTIONS = ("group", "rate", "headerTypes", "flushTimeout")
 _SPARKS_OPTIONS = ("path", "checkpointlocation")
 _PLAIN = (str, str | None, bool, int)
@@ -39,31 +39,32 @@ _PLAIN = (str, str | None, bool, int)
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of a write, as they are meant."""
+    """The options of a write, parsed and checked."""
 
     group: str
     settings: Settings
     rate: float | str | None = None
-    """Events per second in each task; `original` keeps the distances of the column `timestamp`; None is no limit."""
+    """Events per second in each task; `original` keeps the spacing of the column `timestamp`; None means no limit."""
     guess_types: bool = False
-    """Whether headers that look like numbers or truth values become such attributes again."""
+    """Whether headers that look like numbers or booleans become attributes of that type."""
     flush_timeout_s: float = 60.0
-    """How long a task waits until its events are durable."""
+    """How long a task waits for its events to become durable."""
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Names this write, where Spark has no name for it."""
+    """The name of this write if Spark has none for it."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """From the options of `df.write`: `group`, ours, and any simple setting of a group; whatever their case."""
+        """Parse the options of `df.write`: our own and any simple setting of a group, in upper or lower case."""
         given = {name.lower(): value for name, value in options.items() if name.lower() not in _SPARKS_OPTIONS}
         hints = get_type_hints(Settings)
         known = {name.lower(): name for name in (*_OWN_OPTIONS, *(f.name for f in fields(Settings)))}
         for name in given:
             if name not in known:
                 near = get_close_matches(name, known, 1)
-                raise PipelineError(f"unknown option {name}: did you mean {known[near[0]] if near else _OWN_OPTIONS}?")
+                meant = known[near[0]] if near else f"one of {', '.join(_OWN_OPTIONS)}"
+                raise PipelineError(f"unknown option {name}: did you mean {meant}?")
         if not given.get("group"):
-            raise PipelineError('the option group is missing: .option("group", NAME)')
+            raise PipelineError('the option group is missing; set it with .option("group", NAME)')
         settings = {
             known[name]: _typed(known[name], value, hints[known[name]])
             for name, value in given.items()
@@ -83,38 +84,38 @@ class WriteOptions:
 
 
 class PublishedRows(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     def __init__(self, events: int) -> None:
         self.events = events
 
 
 class GroupWriter(DataSourceArrowWriter):
-    """A batch that goes to a group."""
+    """Publishes a batch to a group."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor: publish the rows of one task."""
+        """Publish the rows of one task, on an executor."""
         return publish(self._options, iterator)
 
 
 class GroupStreamWriter(DataSourceStreamArrowWriter):
-    """A stream that goes to a group, batch by batch."""
+    """Publishes a stream to a group, batch by batch."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor: publish the rows of one task."""
+        """Publish the rows of one task, on an executor."""
         return publish(self._options, iterator)
 
 
 def check_columns(names: list[str]) -> None:
-    """What a row needs to become an event."""
+    """Raise PipelineError unless rows with these columns can become events."""
     if "value" not in names or not {"subject", "topic"} & set(names):
-        raise PipelineError(f"a sink needs the columns subject (or topic) and value, and has {', '.join(names)}")
+        raise PipelineError(f"a sink needs the columns subject (or topic) and value; found {', '.join(names)}")
 
 
 def publish(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> PublishedRows:
@@ -126,7 +127,7 @@ async def _publish(options: WriteOptions, batches: Iterator[pa.RecordBatch], tas
     filled = (batch for batch in batches if batch.num_rows)
     batch = next(filled, None)
     if batch is None:
-        return 0  # nobody joins to say nothing
+        return 0  # do not join the group to publish nothing
     count = 0
     pace = _Pace(options.rate)
     async with gossamer.join(options.group, options.settings) as group:
@@ -138,7 +139,7 @@ async def _publish(options: WriteOptions, batches: Iterator[pa.RecordBatch], tas
                 count += 1
                 if not count % TURN_EVENTS:
                     await asyncio.sleep(0)
-            batch = await asyncio.to_thread(next, filled, None)  # a member goes on listening while Spark thinks
+            batch = await asyncio.to_thread(next, filled, None)  # the member keeps listening while Spark works
         await _flush(group, options)
     return count
 
@@ -150,7 +151,7 @@ async def _publish_one(group: gossamer.Group, subject: str, payload: bytes, attr
         except gossamer.Full:
             await group.publish_wait(subject, payload, **attributes)
     except (ValueError, TypeError) as error:
-        raise PipelineError(f"a row cannot be an event: {error}") from None
+        raise PipelineError(f"a row cannot become an event: {error}") from None
 
 
 async def _flush(group: gossamer.Group, options: WriteOptions) -> None:
@@ -158,13 +159,13 @@ async def _flush(group: gossamer.Group, options: WriteOptions) -> None:
         await asyncio.wait_for(group.flush(), options.flush_timeout_s)
     except TimeoutError:
         raise PipelineError(
-            f"group {options.group}: not everything was sent and logged within {options.flush_timeout_s:g} s: is its "
-            "logger well? flushTimeout gives it longer"
+            f"group {options.group}: not everything was sent and logged within {options.flush_timeout_s:g} s; check "
+            "its logger, or raise flushTimeout"
         ) from None
 
 
 class _Pace:
-    """When the next event is due."""
+    """Waits until the next event is due."""
 
     def __init__(self, rate: float | str | None) -> None:
         self._rate = rate
@@ -172,14 +173,14 @@ class _Pace:
         self._first_s: float | None = None
 
     async def wait(self, count: int, time_s: float | None) -> None:
-        """Until event number `count`, first published at `time_s`, is due."""
+        """Wait until event number `count`, first published at `time_s`, is due."""
         if self._rate is None:
             return
         if not count:
             self._started = monotonic()
         if isinstance(self._rate, str):
             if time_s is None:
-                raise PipelineError("rate = original needs the column timestamp")
+                raise PipelineError("rate = original: needs the column timestamp")
             self._first_s = time_s if self._first_s is None else self._first_s
             due = time_s - self._first_s
         else:
@@ -214,7 +215,7 @@ def _events(batch: pa.RecordBatch, guess: bool) -> Iterator[tuple[str, bytes, di
 
 
 def _attributes(headers: Any, guess: bool) -> dict[str, Any]:
-    """A map of text, or a struct with typed fields, as attributes."""
+    """Attributes from a map of strings, or from a struct with typed fields."""
     if not headers:
         return {}
     if isinstance(headers, Mapping):
@@ -240,7 +241,7 @@ def _as_text(key: Any) -> str:
 
 
 def _task_name(options: WriteOptions) -> str:
-    """Names the task the same way when it is done again: query, batch, partition."""
+    """A name that stays the same if the task is repeated: query, batch, partition."""
     context = TaskContext.get()
     if context is None:
         return f"{options.job}/0/0"
@@ -250,9 +251,9 @@ def _task_name(options: WriteOptions) -> str:
 
 
 def _typed(name: str, text: str, hint: Any) -> Any:
-    """The value of a setting from its text."""
+    """Parse the value of a setting."""
     if hint not in _PLAIN:
-        raise PipelineError(f"the setting {name} cannot be an option: put it into gossamer.toml")
+        raise PipelineError(f"the setting {name} cannot be an option; put it into gossamer.toml")
     if hint is bool:
         return _choice(name, text.lower(), ("true", "false")) == "true"
     return int(_number(name, text)) if hint is int else text
@@ -263,17 +264,17 @@ def _rate(text: str | None) -> float | str | None:
         return text
     rate = _number("rate", text)
     if not rate:
-        raise PipelineError("rate = 0: write original, or events per second")
+        raise PipelineError("rate = 0: must be original, or a number of events per second above 0")
     return rate
 
 
 def _number(option: str, text: str) -> float:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        raise PipelineError(f"{option} = {text!r}: write a number")
+        raise PipelineError(f"{option} = {text!r}: must be a number")
     return float(text)
 
 
 def _choice(option: str, text: str, choices: tuple[str, ...]) -> str:
     if text not in choices:
-        raise PipelineError(f"{option} = {text!r}: write {' or '.join(choices)}")
+        raise PipelineError(f"{option} = {text!r}: must be {' or '.join(choices)}")
     return text

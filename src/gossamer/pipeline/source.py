@@ -1,10 +1,10 @@
-"""`gossamer` as a format of Spark: the log as a table and as a stream, and a group as a sink.
+"""`gossamer` as a Spark format: the log as a table and as a stream, and a group as a sink.
 
     spark.dataSource.register(gossamer.pipeline.LogSource)
     spark.read.format("gossamer").option("store", "/var/log/quotes").load()
 
-Planning happens on the driver and sees ranges of numbers, never packets; executors open the store themselves and hand
-Arrow batches to Spark. The options are those of `ReadOptions` and `WriteOptions`.
+Planning happens on the driver and sees only ranges of numbers, never packets; executors open the store themselves and
+hand Arrow batches to Spark. The options are those of `ReadOptions` and `WriteOptions`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 RANGES_NAMED_MAX = 5
-"""Ranges that an error names before it only counts."""
+"""Ranges that an error message lists; it only counts the rest."""
 
 
 class LogSource(DataSource):
@@ -51,30 +51,30 @@ class LogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """The name of the format."""
         return "gossamer"
 
     def schema(self) -> str:
-        """After Kafka's; and a good moment to find out that the options are wrong."""
+        """The columns, modelled on Kafka's; also checks the options and the key."""
         with open_log(ReadOptions.parse(self.options)) as log:
             log.check_key(log.extent())
         return log_rows.DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the log as a table."""
+        """A reader of the log as a table."""
         return LogReader(ReadOptions.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads the log as a stream."""
+        """A reader of the log as a stream."""
         return LogStreamReader(ReadOptions.parse(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Publishes a batch into a group; there is nothing that could be overwritten."""
+        """A writer that publishes a batch to a group; there is nothing to overwrite."""
         check_columns(schema.fieldNames())
         return GroupWriter(WriteOptions.parse(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """Publishes a stream into a group."""
+        """A writer that publishes a stream to a group."""
         check_columns(schema.fieldNames())
         return GroupStreamWriter(WriteOptions.parse(self.options))
 
@@ -87,20 +87,20 @@ class LogPartition(InputPartition):
 
 
 def read_partition(options: ReadOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """On an executor: the rows of a task. Spark asks for one task with nothing where there is nothing."""
+    """The rows of a task, on an executor. If there is nothing to read, Spark asks for one empty task."""
     with open_log(options) as log:
         for part in partition.value or ():
             yield from log.read(part)
 
 
 class LogReader(DataSourceReader):
-    """A batch: from `startingOffsets` to `endingOffsets`, of what is held now."""
+    """Reads a batch: what the log holds now, from `startingOffsets` to `endingOffsets`."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """The tasks of the batch."""
         options = self._options
         with open_log(options) as log:
             extent = log.extent()
@@ -118,16 +118,16 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream: its offset is the next number of every sender, and senders that appear later join it."""
+    """Reads a stream. Its offset is the next number of every sender; senders that appear later are added."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._target: Positions | None = None
         self._committed: Positions | None = None
-        self._new: Positions = {}  # where senders began that appeared after the query: the log may be collected since
+        self._new: Positions = {}  # where senders began that appeared later: their first packets may be gone by now
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Where a new query begins; from here on its durable consumer holds back collection."""
+        """Where a new query begins; from now on its durable consumer holds back collection."""
         with open_log(self._options) as log:
             extent = log.extent()
             start = {
@@ -143,15 +143,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is there now is all that this query will read."""
+        """Limit this query to what is in the log now."""
         with open_log(self._options) as log:
             extent = log.extent()
             self._target = {sender: extent.behind_last(sender) for sender in extent.senders()}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """How far the next batch goes."""
+        """Where the next batch ends."""
         begun = from_offset(start)
-        self._commit(begun)  # a batch only begins where the one before was finished; Spark does not commit the last one
+        self._commit(begun)  # the batch before is finished when the next begins; Spark itself does not commit the last
         with open_log(self._options) as log:
             extent = log.extent()
             first = {sender: self._begin(log, extent, begun, sender) for sender in {*begun, *extent.senders()}}
@@ -167,7 +167,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_offset(end, skipped + start.get(SKIPPED, 0))
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """The tasks of one batch: the same rows for the same offsets, whenever it is asked for."""
+        """The tasks of one batch: always the same rows for the same offsets."""
         begun = from_offset(start)
         with open_log(self._options) as log:
             extent = log.extent()
@@ -183,11 +183,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(self._options, partition)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Spark has done with everything before `end`: the log need not keep it for this query."""
+        """Spark is done with everything before `end`: the log need not keep it for this query."""
         self._commit(from_offset(end))
 
     def _begin(self, log: Log, extent: Extent, begun: Positions, sender: int) -> int:
-        """Where a batch begins: at the end of the one before; for a new sender where the log begins."""
+        """Where a batch begins: where the previous one ended or, for a new sender, where the log begins."""
         if sender in begun:
             return begun[sender]
         return self._new.setdefault(sender, extent.begin(sender, log.is_old))
@@ -202,7 +202,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _place(where: str | Positions, extent: Extent, sender: int, earliest: int, default: int) -> int:
-    """The position that `where` means for a sender; a sender that it does not name has the default."""
+    """The position that `where` gives for a sender; the default for a sender that it does not name."""
     names = {"earliest": EARLIEST, "latest": LATEST}
     at = names[where] if isinstance(where, str) else where.get(sender, default)
     return earliest if at == EARLIEST else extent.behind_last(sender) if at == LATEST else at
@@ -220,5 +220,5 @@ def _check_end(log: Log, extent: Extent, sender: int, position: int) -> None:
     end = extent.behind_last(sender)
     if position > end:
         log.lose(
-            f"the stream is at {position} of sender {sender}, the log ends at {end}: another store, or an old copy"
+            f"the stream is at {position} of sender {sender}, the log ends at {end}: a different store, or an old copy"
         )

@@ -2,12 +2,12 @@
 
     DIR/date=2026-11-16/subject=quotes.nyse.ibm/*.parquet     the rows, for any reader of Parquet
     DIR/_log/00000000000000000042.json                        the changes, numbered
-    DIR/_staging/42-ab12/..                                     files of the next change, before they take their place
+    DIR/_staging/42-ab12/..                                     files of the next change, before they are moved in place
 
-A change adds files and removes files. It happens at the moment when its JSON takes its name; putting the files in place
-is then only tidying up, can be done again, and is done before anything else by whoever opens the table next. So a crash
-at any moment leaves the table before the change or behind it. Plain readers of the folder see the same, except while
-the files of one change are on the way; `files` is exact at all times.
+A change adds files and removes files. It happens at the moment when its JSON gets its name; moving the files in place
+is then only tidying up, can be repeated, and is done first by the next process that changes the table. So a crash at
+any moment leaves the table as before or as after the change. Plain readers of the folder see the same, except while
+the files of a change are being moved; `files` is always exact.
 
 One process changes a table at a time: the stream that archives into it.
 """
@@ -32,20 +32,20 @@ FILES = "*=*/*=*/*.parquet"
 
 @dataclass(frozen=True)
 class Change:
-    """What became of the table at once; paths are relative to it."""
+    """One atomic change of the table; paths are relative to it."""
 
     batch: int = -1
-    """The last batch of the stream that is in the table."""
+    """The last batch of the stream that is in the table after this change."""
     query: str = ""
-    """The stream that these batches are of."""
+    """The stream that the batches belong to."""
     staging: str = ""
-    """Where the added files lie until they are in place, in the same folders as there."""
+    """Where the added files are until they are moved, in the same subfolders as in the table."""
     add: list[str] = field(default_factory=list)
     remove: list[str] = field(default_factory=list)
 
 
 class Table:
-    """A table in a folder, made if it is not there."""
+    """A table in a folder, created if it does not exist."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -54,12 +54,12 @@ class Table:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """For the one process that changes it: keeps others out, and finishes what a crash has interrupted."""
+        """Keep other writers out, after finishing a change that a crash has interrupted."""
         try:
             self._log.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._log / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise PipelineError(f"{self.path}: no folder for an archive ({error.strerror})") from None
+            raise PipelineError(f"{self.path}: cannot hold an archive ({error.strerror})") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._number, self.last = _newest(self._log)
@@ -67,16 +67,16 @@ class Table:
             shutil.rmtree(self.path / STAGING, ignore_errors=True)
             yield
         except BlockingIOError:
-            raise PipelineError(f"{self.path}: another process is writing this archive: wait, or stop it") from None
+            raise PipelineError(f"{self.path}: another process is writing this archive; wait, or stop it") from None
         finally:
             os.close(lock)
 
     def stage(self) -> Path:
-        """A folder for the files of the next change; a new name, for tasks of a dead driver may still be writing."""
+        """A folder for the files of the next change, always new: tasks of a dead driver may still be writing."""
         return self.path / STAGING / f"{self._number + 1}-{token_hex(4)}"
 
     def commit(self, staged: Path, *, batch: int, query: str, remove: Iterable[str] = ()) -> Change:
-        """Make the change whose files are staged there; when this returns it has happened."""
+        """Make the change whose files are in `staged`; when this returns, it has happened."""
         add = sorted(str(path.relative_to(staged)) for path in staged.glob(FILES))
         for name in add:
             _sync(staged / name)
@@ -92,7 +92,7 @@ class Table:
         return change
 
     def files(self) -> list[str]:
-        """The Parquet files that are the table now, absolute; even if a crash left the last change half tidied up."""
+        """Absolute paths of the files in the table now, even if a crash left the last change partly moved."""
         there = {str(path.relative_to(self.path)) for path in self.path.glob(FILES)}
         removed = set(self.last.remove)
         staged = [name for name in self.last.add if name not in there]
@@ -102,7 +102,7 @@ class Table:
         ]
 
     def _put_in_place(self) -> None:
-        """Tidy up behind the last change, as far as that is not done yet."""
+        """Tidy up after the last change, as far as that is not done yet."""
         staged = self.path / self.last.staging
         for name in self.last.add:
             if self.last.staging and (staged / name).exists():
@@ -115,7 +115,7 @@ class Table:
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a folder with a table, not something else."""
+    """Whether this folder holds a table."""
     return (Path(path) / LOG).is_dir()
 
 
@@ -130,7 +130,7 @@ def _newest(log: Path) -> tuple[int, Change]:
 
 
 def _sync(path: Path) -> None:
-    """On stable storage, file or folder."""
+    """Flush a file or folder to stable storage."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

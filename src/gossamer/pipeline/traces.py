@@ -1,4 +1,4 @@
-"""Traces as a table of Spark: what members noted while they ran, in the one schema."""
+"""Traces as a Spark table: what members recorded while they ran, in the one schema."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 def read_traces(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
-    """The rows of these files, or of the files in these folders; `TraceError` names one that is no trace."""
+    """Read these files, or the files in these folders; `TraceError` names a file that is not a trace."""
     return spark.read.parquet(*check_traces(paths))
 
 
 def check_traces(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The files themselves, each of them a trace, else `TraceError`."""
+    """The files at these paths or in these folders; `TraceError` if one is not a trace."""
     files = [file for path in paths for file in _files(Path(path))]
     for file in files:
-        row_count(file)  # reads the footer only, and checks the schema
+        row_count(file)  # reads only the footer, and checks the schema
     return list(map(str, files))
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether this looks like a log store, not like an archive."""
+    """Whether this looks like a log store, rather than an archive."""
     return (Path(path) / DATA_FILE).exists()
 
 
 def read_events(spark: SparkSession, where: str | os.PathLike[str], options: ReadOptions | None = None) -> DataFrame:
-    """The events of a log store or of an archive, whichever `where` is."""
+    """Read the events of a log store or an archive, whichever `where` is."""
     from gossamer.pipeline.source import LogSource
 
     if not is_store(where):
@@ -47,10 +47,10 @@ def read_events(spark: SparkSession, where: str | os.PathLike[str], options: Rea
 
 
 def runs_apart(traces: DataFrame) -> bool:
-    """Whether a sender published in more than one run: then its numbers mean nothing without the run.
+    """Whether a sender published in more than one run, so that its numbers mean nothing without the run.
 
-    Live members are numbered at random and never share a number, and each may call the run what it likes; members of
-    simulations all begin at 0.
+    Live members are numbered at random and never share a number, and each may name its run freely; members of
+    simulations are always numbered from 0.
     """
     from pyspark.sql import functions as f
 
@@ -63,5 +63,5 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = sorted(path.glob("*.parquet"))
     if not files:
-        raise PipelineError(f"{path}: no traces (*.parquet) in this folder")
+        raise PipelineError(f"{path}: this folder contains no traces (*.parquet)")
     return files

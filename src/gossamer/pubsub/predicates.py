@@ -4,14 +4,14 @@ A value is of one of four kinds: number (int and float compare with each other),
 not 1. Numbers and strings (by code point) have an order, booleans and null have none.
 
 - A comparison with a missing attribute is false, whatever the operator: also `!=` and `not in`. So a filter never
-  passes an event because it lacks what was asked about. Who wants those too writes `not price == 100`.
+  passes an event because it lacks what was asked about. To pass those events too, write `not price == 100`.
 - Between two kinds `==` and every order are false, and `!=` is true: both are there, and they differ. So
-  `price != null` says "there is a price". A missing attribute is not null.
+  `price != null` means "there is a price". A missing attribute is not null.
 - Not-a-number is as in Python: unequal to everything, itself included.
 - A value of any other type (bytes, a list) has no kind: it equals nothing and has no order.
 
-`compare`, `member` and `prefixed` take operands and give filters. `holds` is the meaning in one place; the
-closures are short cuts for an attribute and a literal, which is what nearly every comparison is.
+`compare`, `member` and `prefixed` take operands and return filters. `holds` defines the meaning in one place; the
+closures are shortcuts for comparing an attribute with a literal, as nearly every comparison does.
 """
 
 import operator
@@ -58,7 +58,7 @@ _ORDERED = ("number", "string")
 
 
 def holds(symbol: str, left: object, right: object) -> bool:
-    """Whether `left symbol right`: the rules above, for two values of which either may be missing."""
+    """Whether `left symbol right` holds by the rules above; either value may be missing."""
     if left is _MISSING or right is _MISSING:
         return False
     kind = _KINDS.get(left.__class__)
@@ -83,7 +83,7 @@ def member(operand: Operand, values: Sequence[Scalar]) -> Filter:
     if isinstance(operand, Literal):
         return _constant(any(holds("==", operand.value, value) for value in values))
     name = operand.name
-    # kept apart, because True and 1 are one key
+    # kept apart, because True and 1 are the same key
     booleans = frozenset(value for value in values if isinstance(value, bool))
     others = frozenset(value for value in values if not isinstance(value, bool))
     classes = frozenset(cls for value in values for cls in _CLASSES[_KINDS[value.__class__]])
@@ -97,7 +97,7 @@ def member(operand: Operand, values: Sequence[Scalar]) -> Filter:
 
 
 def prefixed(operand: Operand, prefix: str) -> Filter:
-    """The filter `operand startswith "prefix"`: false for what is not a string."""
+    """The filter `operand startswith "prefix"`: false for anything but a string."""
     if isinstance(operand, Literal):
         return _constant(isinstance(operand.value, str) and operand.value.startswith(prefix))
     name = operand.name
@@ -110,7 +110,7 @@ def prefixed(operand: Operand, prefix: str) -> Filter:
 
 
 def absent_from(operand: Operand, values: Sequence[Scalar]) -> Filter:
-    """The filter `operand not in [values]`: it is there and equals none of them."""
+    """The filter `operand not in [values]`: whether it is there and equals none of them."""
     return _present(operand, member(operand, values))
 
 
@@ -119,7 +119,7 @@ def negation(term: Filter) -> Filter:
 
 
 def conjunction(terms: Sequence[Filter]) -> Filter:
-    """All of `terms`, in their order and no further than needed; flat, so that a long chain is not a deep one."""
+    """All of `terms`, in order and no further than needed; flat, so that a long chain is not a deep one."""
     if len(terms) == 1:
         return terms[0]
     if len(terms) == 2:
@@ -136,7 +136,7 @@ def conjunction(terms: Sequence[Filter]) -> Filter:
 
 
 def disjunction(terms: Sequence[Filter]) -> Filter:
-    """Any of `terms`, in their order and no further than needed."""
+    """Any of `terms`, in order and no further than needed."""
     if len(terms) == 1:
         return terms[0]
     if len(terms) == 2:

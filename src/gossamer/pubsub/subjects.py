@@ -4,7 +4,7 @@ A subject is one or more tokens with dots between them: `quotes.nyse.ibm`. A tok
 control characters, `.`, `*` and `>`. In a pattern the token `*` stands for exactly one token, and `>`, as the
 last token, for one or more: `quotes.*.ibm`, `quotes.>`. A pattern without either matches one subject.
 
-What `compile_pattern` returns expects subjects that `check_subject` has passed, when they were published or decoded.
+What `compile_pattern` returns expects subjects that passed `check_subject` when they were published or decoded.
 """
 
 import re
@@ -23,18 +23,18 @@ _PATTERN_RULE = f"{_RULE}; * stands for one whole token, > as the last token for
 
 
 class SubjectError(ValueError):
-    """A subject or a pattern that cannot be: the message names it and says what is allowed."""
+    """An invalid subject or pattern: the message names it and says what is allowed."""
 
 
 def check_subject(subject: str) -> str:
-    """`subject`, if an event may be published under it; else SubjectError."""
+    """Return `subject` if an event may be published under it, else raise SubjectError."""
     if not isinstance(subject, str) or not _is_subject(subject):
         raise SubjectError(f"subject {_shown(subject)}: {_SUBJECT_RULE}")
     return _fitting("subject", subject)
 
 
 def check_pattern(pattern: str) -> str:
-    """`pattern`, if one may subscribe to it; else SubjectError."""
+    """Return `pattern` if one may subscribe to it, else raise SubjectError."""
     if not isinstance(pattern, str) or not _is_pattern(pattern):
         raise SubjectError(f"pattern {_shown(pattern)}: {_PATTERN_RULE}")
     return _fitting("pattern", pattern)

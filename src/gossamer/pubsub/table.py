@@ -1,8 +1,8 @@
-"""The table of subscriptions: which of them an event's subject concerns.
+"""The table of subscriptions: which of them match an event's subject.
 
 The answer for a subject is remembered, so a busy subject costs one dictionary lookup however many subscriptions
 there are. The memory is bounded, and emptied when it is full or a subscription comes or goes: simpler than
-to evict one by one, and no worse where more subjects are in use than are remembered.
+evicting one by one, and no worse where more subjects are in use than are remembered.
 """
 
 from collections.abc import Callable, Hashable
@@ -36,11 +36,10 @@ class Subscriptions(Generic[K]):
     def add(self, pattern: str, where: str | None = None, *, key: K) -> None:
         """Subscribe `key` to the subjects of `pattern`, with an optional filter.
 
-        SubjectError or FilterError for a text that cannot be, ValueError for a key that is in use; nothing is
-        added then.
+        SubjectError or FilterError if either is invalid, ValueError for a key that is in use; nothing is added then.
         """
         if key in self._subscriptions:
-            raise ValueError(f"subscription {key!r} is there already: remove it first, or choose another key")
+            raise ValueError(f"subscription {key!r} exists already: remove it first, or choose another key")
         self._subscriptions[key] = compile_pattern(pattern), None if where is None else compile_where(where)
         self._remembered.clear()
 
@@ -52,7 +51,7 @@ class Subscriptions(Generic[K]):
         self._remembered.clear()
 
     def match(self, subject: str) -> tuple[tuple[K, Filter | None], ...]:
-        """The subscriptions that `subject` concerns, in their order: the key, and the filter still to be asked."""
+        """The subscriptions that match `subject`, in order: each key, and the filter still to be applied."""
         found = self._remembered.get(subject)
         return self._find(subject) if found is None else found
 

@@ -9,12 +9,12 @@
     operand    = attribute | literal
     literal    = number | string | "true" | "false" | "null"
 
-An attribute is an identifier, dots allowed: `order.size`. A number is `3`, `-1.5`, `2e6`. A string stands in single
-or double quotes and knows the escapes \\\\ \\' \\" \\n \\r \\t and \\uXXXX. Words are in lower case; an attribute
-that is named like one of them cannot be asked about. Whitespace separates and means nothing.
+An attribute is an identifier, dots allowed: `order.size`. A number is `3`, `-1.5`, `2e6`. A string is in single or
+double quotes and may have the escapes \\\\ \\' \\" \\n \\r \\t and \\uXXXX. Words are in lower case; an attribute
+that is named like one of them cannot be asked about. Whitespace separates and means nothing else.
 
-What a comparison means, above all with a missing attribute, is said in `predicates`. Every text either compiles
-or raises `FilterError`, and never any other error, in time linear in its length.
+`predicates` says what a comparison means, above all with a missing attribute. Every string either compiles or
+raises `FilterError`, and never any other error, in time linear in its length.
 """
 
 import re
@@ -46,7 +46,7 @@ NUMBER_CHARACTERS_MAX = 100
 CONSTANTS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 WORDS = frozenset(("and", "or", "not", "in", "startswith", *CONSTANTS))
 
-# Possessive (`++`, `*+`, `?+`): nothing is tried twice, so a text that fails does so in linear time.
+# Possessive (`++`, `*+`, `?+`): nothing is tried twice, so a filter that fails does so in linear time.
 _TOKENS = re.compile(
     r"""
       \s++
@@ -71,16 +71,16 @@ _OPERATOR = f"{' '.join(COMPARISONS)} in, not in or startswith"
 class FilterError(ValueError):
     """A filter that cannot be parsed: the message says where, what was found and what was expected.
 
-    It is one line; the text is in it, with a caret before the place: `column 9: ...: price > ^and`.
+    It is one line and quotes the filter, with a caret before the place: `column 9: ...: price > ^and`.
     """
 
     column = 0  # from 1
 
 
 def compile_where(text: str) -> Filter:
-    """The filter that `text` describes: a function of an event's attributes. FilterError if it describes none."""
+    """The filter that `text` describes, a function of an event's attributes; FilterError if it describes none."""
     if not isinstance(text, str):
-        raise FilterError(f"a filter is a text such as 'price > 100', not {type(text).__name__}")
+        raise FilterError(f"a filter must be a string such as 'price > 100', not {type(text).__name__}")
     if len(text) > TEXT_CHARACTERS_MAX:
         problem = f"the filter has {len(text)} characters, at most {TEXT_CHARACTERS_MAX} are allowed"
         raise _error(text, TEXT_CHARACTERS_MAX, problem)
@@ -230,7 +230,7 @@ def _wrong(text: str, at: int) -> FilterError:
     if character in "+-0123456789":
         return _error(text, at, "expected a number such as 3, -1.5 or 2e6")
     if character in _MEANT:
-        return _error(text, at, f"{character} is no operator, write {_MEANT[character]}")
+        return _error(text, at, f"{character} is not an operator, write {_MEANT[character]}")
     return _error(text, at, f"unexpected character {character!a}")
 
 
@@ -263,7 +263,7 @@ def _unescaped(text: str, token: _Token) -> str:
 
 
 def _error(text: str, at: int, problem: str) -> FilterError:
-    """`problem` at the character `at`, in one line: with the column, and the text with a caret before the place."""
+    """`problem` at the character `at`, in one line: with the column, and the filter with a caret before the place."""
     first, last = max(0, at - _AROUND_CHARACTERS), at + _AROUND_CHARACTERS
     before = ("..." if first else "") + _printable(text[first:at])
     after = _printable(text[at:last]) + ("..." if last < len(text) else "")

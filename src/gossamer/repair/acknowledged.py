@@ -18,7 +18,7 @@ from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER, Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Collected, NeverSent, Repair, Request
-from gossamer.core.packet_sets import PacketSets, remove, take
+from gossamer.core.packet_sets import PacketSets, among, remove, take
 from gossamer.core.packets import Packet, Run
 from gossamer.core.parts import Keeper
 from gossamer.core.parts import Repair as RepairRung
@@ -83,10 +83,7 @@ class Acknowledged(RepairRung, Keeper):
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Our own packets that somebody has not acknowledged."""
-        if sender != self.ladder.me or not self._kept:
-            return _NOTHING
-        possible = RangeSet(numbers.within(next(iter(self._kept)), self.ladder.streams[sender].next - 1))
-        return RangeSet((seqno, seqno) for seqno in possible if seqno in self._kept)
+        return among(self._kept, numbers) if sender == self.ladder.me else _NOTHING
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is ours and kept."""

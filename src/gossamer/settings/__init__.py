@@ -1,4 +1,4 @@
-"""What an application says of its group, where that comes from, and what the planner would choose."""
+"""The settings of a group: what an application can set, where the values come from, and what the planner chooses."""
 
 from gossamer.settings.group import Settings
 from gossamer.settings.planned import plan, wire_sizes

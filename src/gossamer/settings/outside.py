@@ -1,8 +1,8 @@
 """Settings from outside the program: the environment (`GOSSAMER_<FIELD>`) and the file `gossamer.toml`.
 
-The file is the one that `GOSSAMER_CONFIG` names, else the first `gossamer.toml` in the working directory or above it.
-Its keys are the fields, at the top or in a table `[gossamer]`. The environment goes before the file; an empty variable
-counts as not given, but an empty `GOSSAMER_CONFIG` means that no file is read.
+The file is the one that `GOSSAMER_CONFIG` names, else the nearest `gossamer.toml` in the working directory or above it.
+Its keys are the fields, at the top level or in a table `[gossamer]`. The environment overrides the file; an empty
+variable counts as not given, but an empty `GOSSAMER_CONFIG` means that no file is read.
 """
 
 import json
@@ -23,11 +23,11 @@ FILE = "gossamer.toml"
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 Given = dict[str, tuple[str, Any]]
-"""By field: how to call it in an error, and its value."""
+"""By field: what an error should call it, and its value."""
 
 
 def given_outside(hints: Mapping[str, Any]) -> Given:
-    """Every field that the environment or the file gives; SettingError for a file with keys that are no fields."""
+    """Every field given by the environment or the file; SettingError for a file with unknown keys."""
     found = _from_file(hints)
     for field, hint in hints.items():
         variable = PREFIX + field.upper()
@@ -46,7 +46,7 @@ def given_outside(hints: Mapping[str, Any]) -> Given:
 
 
 def config_file() -> Path | None:
-    """The file that is read, or None."""
+    """The file to read, or None."""
     named = os.environ.get(CONFIG)
     if named is not None:
         return Path(named) if named else None
@@ -55,7 +55,7 @@ def config_file() -> Path | None:
 
 
 def from_text(name: str, text: str, hint: Any) -> Any:
-    """A value of the type `hint` from the text of a variable; a list is separated by commas."""
+    """Parse the string of a variable as a value of type `hint`; lists are separated by commas."""
     text = text.strip()
     if hint is bool:
         if text.lower() not in _WORDS:
@@ -78,13 +78,13 @@ def _from_file(hints: Mapping[str, Any]) -> Given:
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingError(f"{path}: {error.strerror}; {CONFIG} names a file that can be read, or nothing") from None
+        raise SettingError(f"{path}: {error.strerror}; set {CONFIG} to a readable file, or to nothing") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path}: is not TOML: {error}") from None
+        raise SettingError(f"{path}: not valid TOML: {error}") from None
     inner = table.pop("gossamer", None)
     if isinstance(inner, dict):
         if table:
-            raise SettingError(f"{path}: {next(iter(table))} stands outside of [gossamer]: put it inside")
+            raise SettingError(f"{path}: {next(iter(table))} is outside of [gossamer]; move it inside")
         table = inner
     elif inner is not None:
         raise SettingError(f"{path}: gossamer = {inner!r}: must be a table")
@@ -95,7 +95,7 @@ def _from_file(hints: Mapping[str, Any]) -> Given:
 
 
 def _number_or_text(text: str) -> Any:
-    """What a protocol's setting may be: a number, true or false, a word."""
+    """Parse what a setting of the protocol may be: a number, true or false, or a word."""
     try:
         value = json.loads(text.strip().lower())
     except ValueError:

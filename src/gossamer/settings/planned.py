@@ -1,4 +1,4 @@
-"""The planner with the sizes of our wire, behind `Settings.planned` and `gossamer plan`."""
+"""The planner with the message sizes of our wire format, used by `Settings.planned` and `gossamer plan`."""
 
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from gossamer.analysis.planner import Plan
 
 SENDERS = 4
-"""How many members a plan takes to publish, unless it is told."""
+"""How many members publish, unless the plan says otherwise."""
 TYPICAL_SEQNO = 100_000
 
 
 def plan(*, members: int, size: int = 1024, senders: int | None = None, **demand: float) -> "Plan":
-    """The plan behind `Settings.planned` and `gossamer plan`: `analysis.planner` with the sizes of our wire."""
+    """Make the plan of `Settings.planned` and `gossamer plan`: `analysis.planner` with the sizes of our messages."""
     from gossamer.analysis.forecast import Demand
     from gossamer.analysis.planner import check
     from gossamer.analysis.planner import plan as make
@@ -29,7 +29,7 @@ def plan(*, members: int, size: int = 1024, senders: int | None = None, **demand
 
 
 def wire_sizes(size: int, seqno: int = TYPICAL_SEQNO) -> "Sizes":
-    """How long messages are that carry packets of `size` bytes, or speak of sequence numbers about `seqno`."""
+    """The lengths of messages that carry packets of `size` bytes, or sequence numbers near `seqno`."""
     from gossamer.analysis.forecast import Sizes
 
     packet = Packet(0, seqno, bytes(size))

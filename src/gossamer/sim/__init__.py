@@ -1,1 +1,1 @@
-"""The simulator: virtual time, a modelled network, injected faults, and the same run again from a seed."""
+"""The simulator: virtual time, a modelled network, injected faults, and the same run again from the same seed."""

@@ -1,8 +1,8 @@
 """Traffic per link, counted once per transmission instead of once per crossing, and summed up at the end.
 
-A multicast adds one to the count of its tree and takes off the ranges that it did not reach; only when
-somebody asks is that spread over the links. A unicast in a network that is a tree goes up a part of one member's way
-to the root and down a part of another's; it is noted which, and the notes are counted now and then, all at once.
+A multicast adds one to the count of its tree and subtracts the ranges that it did not reach; this is spread over the
+links only when somebody asks. A unicast in a network that is a tree goes up a part of one member's way to the root and
+down a part of another's; these parts are noted, and the notes are counted now and then, all at once.
 """
 
 from array import array
@@ -66,7 +66,7 @@ class Accounting:
             sizes[link] += size
 
     def by_ways(self, source: int, target: int, shared: int, size: int) -> None:
-        """A packet goes up from `source` and down to `target`, but for the links that their ways share."""
+        """A packet goes up from `source` and down to `target`, except for the links that their ways share."""
         self._ascents.append(source * _STRIDE + shared)
         self._descents.append(target * _STRIDE + shared)
         self._sizes.append(size)

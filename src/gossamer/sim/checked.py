@@ -1,4 +1,4 @@
-"""The checker run: simulate, keep the trace, and hold it against the specifications.
+"""The checker run: simulate, keep the trace, and check it against the specifications.
 
 The trace goes through a file, so that a run of any length is checked in constant memory, and by the very code
 that checks the traces of live runs.
@@ -23,7 +23,7 @@ def traced(
     progress: Progress | None = None,
     make_stack: MakeStack | None = None,
 ) -> dict[str, Any]:
-    """Simulate with a trace, at `path` or for the time being; the result's `violations` are the checkers'."""
+    """Simulate with a trace, at `path` or in a temporary file; the result's `violations` are the checkers'."""
     with TemporaryDirectory(prefix="gossamer-") as folder:
         trace = path or Path(folder) / "trace.parquet"
         topology = build_topology(scenario)

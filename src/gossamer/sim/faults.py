@@ -1,4 +1,4 @@
-"""What goes wrong, when: each fault of a scenario becomes actions on the world at its time.
+"""What goes wrong, and when: each fault of a scenario becomes actions on the world at its time.
 
 A fault with `for` undoes itself: a partition heals, a crashed member recovers, a cut link is mended.
 """
@@ -46,7 +46,7 @@ class Faults:
                 self._schedule(fault.at + fault.for_, _UNDONE_BY[fault.kind], fault)
 
     def absent_at_first(self, faults: tuple[Fault, ...]) -> set[int]:
-        """Members whose first fault is to join: they are not there before."""
+        """Members whose first fault is to join: they are not there before that."""
         first: dict[int, Fault] = {}
         for fault in sorted(faults, key=lambda fault: fault.at):
             for member in fault_members(fault) if fault.kind in ("join", "leave", "crash") else ():
@@ -64,13 +64,13 @@ class Faults:
         self._world.at(at, happen)
 
     def _excuse_the_dead(self) -> None:
-        """Nothing will bring back who is down now, so nobody needs to wait for them."""
+        """Nothing will bring back the members that are down now, so nobody needs to wait for them."""
         for member, state in enumerate(self._world.states):
             if state == DOWN:
                 self._world.ledger.excuse_member(self._world.now, member)
 
     def _partition(self, fault: Fault) -> None:
-        sides = [-1] * self._world.count  # whoever is on no side is alone with the others of no side
+        sides = [-1] * self._world.count  # members on no side reach only each other
         for side, members in enumerate(fault.members):
             for member in members if isinstance(members, tuple) else (members,):
                 sides[member] = side

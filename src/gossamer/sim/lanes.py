@@ -1,7 +1,7 @@
-"""What the members of one process have side by side, so that a run which reaches many is taken in by all at once.
+"""What the members of one process keep side by side, so that a run that reaches many is taken in by all at once.
 
-For most members a first pass is the next packet of a sender of whom they miss nothing: they keep it and deliver it.
-`Lanes.advance` does just that, what `Stack.step` does by `Stream.follow`, in one loop over plain lists; a member that
+For most members a first pass is the next packet of a sender from which they miss nothing: they keep it and deliver it.
+`Lanes.advance` does just that, as `Stack.step` does by `Stream.follow`, but in one loop over plain lists; a member that
 has anything else to do with the run is left to its own `step`.
 """
 
@@ -16,15 +16,15 @@ class Lane:
     """One sender as the members of one process see it: the `next` of each, side by side.
 
     A simulation has thousands of members, and a packet that reaches them all would otherwise fetch a dozen objects of
-    each from all over the memory, only to add one to a number.
+    each from all over memory, only to add one to a number.
     """
 
     __slots__ = ("gapped", "nexts")
 
     def __init__(self, members: int) -> None:
-        self.nexts = [-1] * members  # -1 of members that have never heard of the sender
+        self.nexts = [-1] * members  # -1 for members that have never heard of the sender
         self.gapped: set[int] = set()
-        """Members that miss something of the sender."""
+        """Members that miss something from the sender."""
 
 
 class LaneStream(Stream):
@@ -38,7 +38,7 @@ class LaneStream(Stream):
         self.changed()
 
     def changed(self) -> None:
-        """Enter it in the lane."""
+        """Tell the lane."""
         super().changed()
         if self.missing:
             self._gapped.add(self.at)
@@ -47,7 +47,7 @@ class LaneStream(Stream):
 
 
 class LaneStreams(Streams):
-    """The streams of one member, in the lanes of all; its own is not, for nobody else hears it as it does."""
+    """The streams of one member, in the lanes of all; not its own, because nobody else hears that as it does."""
 
     __slots__ = ("_lanes", "_me")
 
@@ -57,14 +57,14 @@ class LaneStreams(Streams):
         self._me = me
 
     def begin(self, sender: int, start: int) -> Stream:
-        """From here on `sender` is heard."""
+        """Hear `sender` from `start` on."""
         if sender == self._me:
             return super().begin(sender, start)
         stream = self[sender] = LaneStream(start, self._lanes.of(sender), self._me)
         return stream
 
     def end(self, me: int) -> None:
-        """The member takes part no more."""
+        """The member no longer takes part."""
         super().end(me)
         self._lanes.clear(me)
 
@@ -79,14 +79,14 @@ class Lanes:
         self._arrivals: list[list[Any] | None] = [None] * members
 
     def enter(self, stack: Stack) -> None:
-        """A member begins, with nothing known of any sender. One that has more to do with packets stays outside."""
+        """A member begins, knowing nothing of any sender. One that does more than deliver packets stays outside."""
         self.clear(stack.me)
         if stack.only_delivers():
             self._arrivals[stack.me] = stack.buffer.arrivals
             stack.keep_streams_in(LaneStreams(self, stack.me, stack.streams[stack.me]))
 
     def clear(self, member: int) -> None:
-        """`member` knows of no sender."""
+        """`member` now knows of no sender."""
         for lane in self._lanes.values():
             lane.nexts[member] = -1
             lane.gapped.discard(member)
@@ -98,9 +98,9 @@ class Lanes:
         return self._lanes[sender]
 
     def advance(self, now: float, members: list[int], happened: Received) -> tuple[list[int], list[int]]:
-        """Let `members` receive a run; returns those that have to step with it themselves, and those that had it all.
+        """Let `members` receive a run; returns those that must step with it themselves, and those that had all of it.
 
-        The others have taken it in, and it is for the caller to deliver it to them.
+        The others have taken it in, and the caller must deliver it to them.
         """
         lane = self._lanes.get(happened.sender)
         if lane is None:

@@ -1,4 +1,4 @@
-"""The oracle's book: who is owed which packet, who got it when, and the summary at the end.
+"""The oracle's ledger: which members are owed which packet, when they got it, and the summary at the end.
 
 It watches deliveries from outside and knows nothing of the protocol, so it can tell when everything is
 delivered or given up, and count what a protocol must never do (duplicates, bogus packets).
@@ -111,13 +111,13 @@ class Ledger:
                     self.outstanding += 1
 
     def excuse_member(self, now: float, member: int) -> None:
-        """`member` is owed nothing of what was published so far and has not reached it."""
+        """`member` is no longer owed what was published so far and has not reached it."""
         for records in self._records.values():
             for record in records.values():
                 self._excuse(now, record, member)
 
     def excuse_sender(self, now: float, sender: int) -> None:
-        """What `sender` published so far and has not arrived may never arrive (000 §6.1)."""
+        """What `sender` published so far may never arrive, if it has not yet (000 §6.1)."""
         for record in self._records.get(sender, {}).values():
             for member in range(self._members):
                 self._excuse(now, record, member)
@@ -143,7 +143,7 @@ class Ledger:
             record.everywhere_at = now
 
     def summary(self) -> dict[str, Any]:
-        """The parts of a result that speak of packets and deliveries."""
+        """The parts of a result that concern packets and deliveries."""
         records = [r for _, by_number in sorted(self._records.items()) for r in by_number.values()]
         everywhere = [r for r in records if r.remaining == 0 and _LOST not in r.states and _DELIVERED in r.states]
         latencies = np.repeat(np.array(self._latencies), np.array(self._repeats))
@@ -167,7 +167,7 @@ class Ledger:
         }
 
     def digest(self) -> "blake2b":
-        """A hash that has taken in every delivery: who, what, when, in order."""
+        """A hash of every delivery: who, what, when, in order."""
         self._hash_log()
         digest = self._digest.copy()
         digest.update(self._latencies.tobytes())
@@ -175,7 +175,7 @@ class Ledger:
 
 
 def _enter_few(members: list[int], states: bytearray, log: "array[int]") -> list[int]:
-    """Mark and log deliveries; the states, other than owed, in which they found the packet."""
+    """Mark and log deliveries; returns the states, other than owed, in which they found the packet."""
     unusual = [states[member] for member in members if states[member] != _OWED]
     for member in members:
         states[member] = _DELIVERED
@@ -184,7 +184,7 @@ def _enter_few(members: list[int], states: bytearray, log: "array[int]") -> list
 
 
 def _enter_many(members: list[int], states: bytearray, log: "array[int]") -> list[int]:
-    """The same, several times faster where there are many."""
+    """The same, several times faster for many members."""
     indices = np.array(members, dtype=np.int64)
     table = np.frombuffer(states, dtype=np.uint8)
     before = table[indices]

@@ -1,4 +1,4 @@
-"""Ways to lose: independent losses, drawn by jumping to the next one, and bursts.
+"""Ways to lose packets: independent losses, drawn by jumping to the next one, and bursts.
 
 A loss of probability p hits a sequence of trials at geometric distances. Drawing the distance instead of a
 number per trial makes a million lossless crossings cost nothing.

@@ -95,7 +95,7 @@ def refusal(row: Row) -> str:
 
 
 def draw(rng: Random) -> Row:
-    """A random row that works: one in five does."""
+    """A random row that works: one in five rows does."""
     while True:
         row = {factor: rng.choice(list(choices)) for factor, choices in FACTORS.items()}
         if not refusal(row):
@@ -134,7 +134,7 @@ def impossible_pairs() -> set[Pair]:
 
 @lru_cache(maxsize=1)
 def covering() -> list[Row]:
-    """Rows that cover every possible pair: greedily, each time the best of some candidates for a pair that is left."""
+    """Rows that cover every possible pair, chosen greedily: each is the best of some candidates for a missing pair."""
     rng, left, rows = Random("covering"), possible_pairs(), []
     while left:
         wanted = min(left)

@@ -2,8 +2,8 @@
 
 By default a transmission is worked out at once, one event per path: each link keeps the time at which it is
 next free. That is exact for packets that come to a link in the order in which they were sent; one that comes
-earlier than its predecessor is taken to find the link idle, which below saturation it nearly always does.
-`HopNetwork` (`topology.exact`) has one event per hop and is exact always.
+earlier than its predecessor is assumed to find the link idle, as it nearly always does below saturation.
+`HopNetwork` (`topology.exact`) has one event per hop and is always exact.
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ class Drop(Protocol):
     """Told of everything that the network discards at a receiver, if somebody wants to know."""
 
     def __call__(self, member: int, reason: str) -> None:
-        """`member` will not get it."""
+        """`member` will not get it, for this reason."""
 
 
 class Network:
@@ -89,7 +89,7 @@ class Network:
             self._arrive(at, source, members, arrive)
 
     def _multicast_unlimited(self, now: float, source: int, tree: Tree, size: int, arrive: Arrive) -> None:
-        """Without bandwidth there are no queues, and only the losses cost anything."""
+        """Without limits on bandwidth there are no queues, and only the losses cost anything."""
         cut = self._cut_ranges(tree, size)
         for first, end in cut if self.dropped is not None else ():
             for member in tree.members_within(first, end):
@@ -142,7 +142,7 @@ class Network:
         return at
 
     def _travel_unlimited(self, at: float, path: list[int], size: int) -> float | None:
-        """The same where there is no bandwidth: without a loss, the whole path is one trial."""
+        """The same without limits on bandwidth: if there is no loss, the whole path is one trial."""
         lose, latency = self._links_lose, self._latency
         if lose.until < len(path):
             return self._travel(at, path, size)
@@ -205,14 +205,14 @@ class Network:
         return times
 
     def _room(self, seconds_per_byte: float, size: int) -> float:
-        """The longest wait that a queue of full packets makes (what waits is known in seconds, not in packets)."""
+        """The longest wait that a queue of full packets causes (what waits is known in seconds, not in packets)."""
         return self._queue * max(size, FULL_PACKET_BYTES) * seconds_per_byte
 
     def _slip_in(self, at: float, link: int, spent: float) -> float:
-        """A packet comes to a link before another one that was worked out earlier.
+        """A packet comes to a link before another one that was worked out earlier; returns when it has left.
 
-        What the queue was then is not known any more; the packet is taken to find the link idle, and only
-        the part of its work that reaches beyond the other's arrival delays what comes after.
+        What the queue was then is no longer known; the packet is assumed to find the link idle, and only
+        the part of its work that extends beyond the other's arrival delays what comes after.
         """
         late = at + spent - self._last[link]
         if late > 0:
@@ -220,19 +220,19 @@ class Network:
         return at + spent
 
     def _cut_off(self, source: int, tree: Tree, position: int, spared_from: int, size: int) -> int:
-        """Nothing below `position` is reached; how many positions are jumped over, untried."""
+        """Nothing below `position` is reached; returns how many positions are skipped, untried."""
         end = tree.ends[position]
         tree.scratch[position:end] = [_NEVER] * (end - position)
         self.accounting.spare(tree, spared_from, end, size)
         return end - spared_from
 
     def _really(self, link: int) -> bool:
-        """Losses are drawn for the worst link; a better one keeps some of them (thinning)."""
+        """Whether a loss is real: losses are drawn for the worst link, and a better one keeps only some (thinning)."""
         loss = self._link_loss[link]
         return loss == self._worst_loss or self._rng.random() * self._worst_loss < loss
 
     def _cross(self, at: float, link: int, size: int) -> float | None:
-        """Put a packet on one link at time `at`: when it is across, or None if it is lost or finds no room."""
+        """Put a packet on one link at time `at`; returns when it is across, or None if it is lost or finds no room."""
         spent = size * self._seconds_per_byte[link]
         if at < self._last[link]:
             at = self._slip_in(at, link, spent)
@@ -334,7 +334,7 @@ class HopNetwork(Network):
 
 
 class ReceiverFaults:
-    """What happens at a receiver, each on its own: loss, bursts, duplicates, late arrivals, a `lose` fault."""
+    """What happens at each receiver on its own: loss, bursts, duplicates, late arrivals, a `lose` fault."""
 
     def __init__(self, scenario: Scenario, members: int, rng: Random) -> None:
         loss = scenario.loss
@@ -354,7 +354,7 @@ class ReceiverFaults:
         self._losing[member] = self._losing.get(member, 0) + packets
 
     def apply(self, at: float, members: list[int], dropped: Drop | None) -> list[tuple[float, list[int]]]:
-        """Who is left, and when each is reached."""
+        """The members that are left, and when each is reached."""
         hits = self._member_loses.hits(len(members))
         if hits:
             if dropped is not None:

@@ -32,13 +32,13 @@ class Tree:
         self.parents: list[int] = [-1]  # position of the node before
         self.latencies: list[float] = [0.0]
         self.seconds_per_byte: list[float] = [0.0]
-        self.ends: list[int] = [0]  # position behind everything below i
+        self.ends: list[int] = [0]  # position after everything below i
         self.receivers: list[tuple[int, int]] = []  # (position, member), ascending
-        self.scratch: list[float] = []  # arrival times, used anew by each multicast
+        self.scratch: list[float] = []  # arrival times, reused by each multicast
         self._delays: list[tuple[float, list[int], list[int]]] = []
 
     def delays(self) -> list[tuple[float, list[int], list[int]]]:
-        """Members by how long a packet takes to them where bandwidth does not matter, with their positions."""
+        """Members, with their positions, by how long a packet takes to reach them where bandwidth does not matter."""
         if not self._delays:
             times = [0.0] * len(self.links)
             for position in range(1, len(self.links)):
@@ -59,7 +59,7 @@ class Tree:
 
 @dataclass(slots=True)
 class Way:
-    """Of one member in a network that is itself a tree, hung up at node 0: how it hangs together with the root."""
+    """The way between one member and the root, node 0, in a network that is itself a tree."""
 
     nodes: list[int]  # from below the root to the member
     up: list[int]  # links from the member to the root
@@ -69,7 +69,7 @@ class Way:
 
 
 def shared(one: Way, other: Way) -> int:
-    """How many links two ways share: in a tree one goes up to where they meet, and down again."""
+    """How many links two ways share: in a tree a path goes up to where they meet, and down again."""
     common = 0
     for mine, its in zip(one.nodes, other.nodes, strict=False):
         if mine != its:
@@ -79,7 +79,7 @@ def shared(one: Way, other: Way) -> int:
 
 
 DEPTH_MAX = 64
-"""A tree deeper than this is taken for any other network: the ways to its root would fill the memory."""
+"""A tree deeper than this is treated like any other network: the ways to its root would fill the memory."""
 
 
 class Router:
@@ -94,7 +94,7 @@ class Router:
         self._paths: dict[tuple[int, int], list[int] | None] = {}
         self._keeps_paths = len(topology.members) ** 2 <= PATHS_KEPT_MAX
         self.ways = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
-        """Of each member, where the network is a tree."""
+        """The way of each member, where the network is a tree."""
 
     def set_down(self, down: frozenset[int]) -> None:
         """These links (by index) do not work now; routing adapts at once."""
@@ -111,13 +111,13 @@ class Router:
         return None
 
     def tree(self, member: int, hops: int = 0) -> Tree:
-        """The multicast tree of a member; only so many `hops` of it, if that is not 0."""
+        """The multicast tree of a member; only `hops` hops of it, if that is not 0."""
         if (member, hops) not in self._trees:
             self._trees[member, hops] = self._build_tree(self.topology.members[member], hops)
         return self._trees[member, hops]
 
     def path(self, source: int, target: int) -> list[int] | None:
-        """The directed links from one member to another, in order; None if there is no way."""
+        """The directed links from one member to another, in order; None if there is no path."""
         if not self._keeps_paths:
             return self._find_path(source, target)
         key = (source, target)
@@ -172,7 +172,7 @@ class Router:
         parent_node, parent_link = self._from(source)
         children: dict[int, list[int]] = {}
         wanted = {source}
-        for node in self.topology.members:  # walk up from each member: what is not on a way to one is pruned
+        for node in self.topology.members:  # walk up from each member: nodes that lead to none are pruned
             if hops and self._depth(node, parent_node) > hops:
                 continue
             while node not in wanted and parent_link[node] >= 0:

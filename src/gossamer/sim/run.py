@@ -27,8 +27,8 @@ GRACE_S = 0.5
 """How long a run goes on after everything is settled, so that what must not happen has time to happen."""
 
 GC_THRESHOLD = 500_000
-"""Python looks for cyclic garbage after so many new objects. A run makes hardly any, and has millions of objects that
-live on: with the usual threshold, 700, a fifth of the time goes into looking at them again and again."""
+"""Python looks for cyclic garbage after this many new objects. A run makes hardly any, and has millions of objects that
+live on: with the usual threshold, 700, a fifth of the time goes into scanning them again and again."""
 
 Progress = Callable[[float], None]
 """Called now and then with the virtual time."""
@@ -60,7 +60,7 @@ def build_topology(scenario: Scenario) -> Topology:
 
 
 def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
-    """What a trace says of its run: enough to check it and to repeat it."""
+    """What a trace says about its run: enough to check it and to repeat it."""
     return {
         "name": scenario.name,
         "seed": scenario.seed,
@@ -110,7 +110,7 @@ def _rare_collections() -> Iterator[None]:
 
 
 def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: Lanes | None = None) -> MakeStack:
-    """How the members of a scenario get their stacks; the last members are the loggers."""
+    """The function that makes the stacks of a scenario's members; the last members are the loggers."""
     loggers = tuple(range(count - scenario.protocol.loggers, count))
     siblings: dict[type, Any] = {}
 
@@ -124,7 +124,7 @@ def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: L
 
 
 def _settled(world: World, faults: Faults) -> Callable[[], bool]:
-    """Whether all is published, every fault is over, and everything is delivered or given up, for a while now."""
+    """Tells whether all is published, every fault is over, and everything is delivered or given up, for a while now."""
     since = -1.0
 
     def settled() -> bool:
@@ -182,7 +182,7 @@ def _buffers(world: World) -> dict[str, dict[str, float]]:
 
 
 def _plain_violations(scenario: Scenario, deliveries: dict[str, int]) -> list[dict[str, Any]]:
-    """What the ledger alone can tell; `checked` holds the run against every specification that it promises."""
+    """What the ledger alone can tell; `checked` checks the run against every specification that it promises."""
     wrong = ("bogus",) if resumes(scenario.protocol) else ("bogus", "duplicate")
     return [
         {"spec": "ledger", "message": f"{deliveries[kind]} {kind} deliveries", "rows": []}

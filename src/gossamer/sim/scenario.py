@@ -1,6 +1,6 @@
-"""A scenario: all that a run depends on, as a TOML file (FoundationDB's habit: workload and faults as data).
+"""A scenario: all that a run depends on, as a TOML file (as in FoundationDB: workload and faults are data).
 
-`load` and `parse` give a checked `Scenario` or raise `SettingError` with one line that names the key.
+`load` and `parse` return a checked `Scenario` or raise `SettingError` with one line that names the key.
 """
 
 import dataclasses
@@ -40,20 +40,20 @@ class TopologySettings:
     members: int = setting(0, "Group members; 0 lets `depth` or the file decide.", low=0, high=100_000)
     branching: int = setting(4, "tree: children per node.", low=1, high=10_000)
     depth: int = setting(0, "tree: levels below the root; 0 takes what `members` needs.", low=0, high=20)
-    nodes: int = setting(0, "tiers: nodes in all; 0 takes 30 per 18 members.", low=0, high=200_000)
-    seed: int = setting(1, "tiers, transit-stub: which network is drawn; the run's seed leaves it as it is.", low=0)
+    nodes: int = setting(0, "tiers: nodes in total; 0 takes 30 per 18 members.", low=0, high=200_000)
+    seed: int = setting(1, "tiers, transit-stub: which network is drawn; the run's seed does not change it.", low=0)
     path: str = setting("", "file: an edge list of lines a,b,latency_s[,loss[,bandwidth_bps]].")
     latency: float = setting(0.005, "One-way delay of a link.", unit="s", low=0, high=60)
-    bandwidth: float = setting(100e6, "Of a link, each direction; 0 is unlimited.", unit="bit/s", low=0)
+    bandwidth: float = setting(100e6, "Bandwidth of a link, in each direction; 0 is unlimited.", unit="bit/s", low=0)
     queue: int = setting(50, "Packets that may wait per link and direction; more are dropped.", low=1)
-    exact: bool = setting(False, "One event per hop instead of one per path: slower, right under congestion.")
+    exact: bool = setting(False, "One event per hop instead of one per path: slower, but right under congestion.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSettings:
     """What the network does to packets, apart from full queues."""
 
-    link: float = setting(0.0, "Probability that a link loses a packet, for all that is below it.", low=0, below=1)
+    link: float = setting(0.0, "Probability that a link loses a packet, for everything below it.", low=0, below=1)
     member: float = setting(0.0, "Probability that a receiver alone loses a packet.", low=0, below=1)
     burst: tuple[float, float] = setting(
         (0.0, 0.0), "Gilbert-Elliott at each receiver: P(good->bad), P(bad->good).", low=0, high=1
@@ -79,10 +79,10 @@ class Fault:
 
     at: float = setting(0.0, "When it begins.", unit="s", low=0)
     kind: str = setting("partition", "What happens.", choices=FAULTS)
-    members: tuple[int | tuple[int, ...], ...] = setting((), "Whom it concerns; a partition names its sides.", low=0)
-    for_: float = setting(0.0, "How long it lasts; 0 is until something ends it.", unit="s", low=0)
+    members: tuple[int | tuple[int, ...], ...] = setting((), "Which members; a partition names its sides.", low=0)
+    for_: float = setting(0.0, "How long it lasts; 0 means until something ends it.", unit="s", low=0)
     link: tuple[int, ...] = setting((), "cut, mend: the two nodes of the link.", low=0)
-    probability: float = setting(0.5, "perturb: to sleep through a 100 ms interval (004 §7).", low=0, high=1)
+    probability: float = setting(0.5, "perturb: chance to sleep through a 100 ms interval (004 §7).", low=0, high=1)
     packets: int = setting(50, "lose: how many consecutive packets are discarded (004 Fig. 14).", low=1)
     memory: str = setting("kept", "crash: whether the process's memory survives.", choices=("kept", "lost"))
 
@@ -100,7 +100,7 @@ class Scenario:
     traffic: TrafficSettings = dataclasses.field(default_factory=TrafficSettings)
     protocol: ProtocolSettings = dataclasses.field(default_factory=ProtocolSettings)
     fault: tuple[Fault, ...] = ()
-    wire: bool = setting(False, "Encode and decode every message, so that the codec is under the same faults: slower.")
+    wire: bool = setting(False, "Encode and decode every message, so that the codec meets the same faults: slower.")
     folder: str = setting(".", "Where relative paths start.")
 
     def with_seed(self, seed: int) -> "Scenario":
@@ -116,7 +116,7 @@ class Scenario:
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
-    """Read a scenario file; `overrides` are texts like `loss.member=0.05`."""
+    """Read a scenario file; `overrides` are strings like `loss.member=0.05`."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -160,7 +160,7 @@ def check_members(scenario: Scenario, members: int) -> None:
 
 
 def fault_members(fault: Fault) -> list[int]:
-    """Everyone a fault names, in order."""
+    """Every member that a fault names, in order."""
     return [m for part in fault.members for m in (part if isinstance(part, tuple) else (part,))]
 
 
@@ -174,7 +174,7 @@ def _section(table: dict[str, Any], name: str) -> dict[str, Any]:
 def _name(protocol: Mapping[str, Any]) -> str:
     name = protocol.get("name", "unreliable")
     if not isinstance(name, str):
-        raise SettingError(f"protocol.name = {name!r}: must be a text")
+        raise SettingError(f"protocol.name = {name!r}: must be a string")
     return name
 
 
@@ -191,7 +191,7 @@ def _override(table: dict[str, Any], override: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """A value as TOML would read it; anything else is a text."""
+    """A value as TOML would read it; anything else is a string."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError:
@@ -214,16 +214,16 @@ def _check_fault(name: str, fault: Fault, members: int) -> None:
     sides = [part for part in fault.members if isinstance(part, tuple)]
     if fault.kind == "partition":
         if len(sides) < 2 or len(sides) != len(fault.members):
-            raise SettingError(f"{name}.members: a partition names its sides, as [[0, 1], [2, 3]]")
+            raise SettingError(f"{name}.members: a partition names its sides, as in [[0, 1], [2, 3]]")
         if len(set(fault_members(fault))) != len(fault_members(fault)):
             raise SettingError(f"{name}.members: a member cannot be on two sides")
     elif fault.kind in ("cut", "mend"):
         if len(fault.link) != 2:
-            raise SettingError(f"{name}.link: must name the two nodes of a link, as [0, 1]")
+            raise SettingError(f"{name}.link: must name the two nodes of a link, as in [0, 1]")
     elif fault.kind != "heal" and (sides or not fault.members):
-        raise SettingError(f"{name}.members: must be a list of members, as [0, 1]")
+        raise SettingError(f"{name}.members: must be a list of members, as in [0, 1]")
 
 
 def canonical(scenario: Scenario) -> str:
-    """One text per scenario: equal scenarios, equal texts."""
+    """The scenario as one string: equal scenarios have equal strings."""
     return json.dumps(scenario.as_dict(), sort_keys=True)

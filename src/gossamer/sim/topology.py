@@ -1,11 +1,11 @@
 """Networks for the simulator: nodes, links between them, and where the members live.
 
 A topology is a value. Generators are pure functions of their arguments and, for the random kinds,
-of a `random.Random`; the same arguments and seed give the same topology in any process. What is
-wrong with an argument or a file is a `TopologyError` whose text says what is allowed.
+of a `random.Random`; the same arguments and seed give the same topology in any process. A wrong
+argument or file raises `TopologyError`, whose message says what is allowed.
 
-Generators number nodes so that neighbours in number are near in the network, and write every link
-with `a < b`. Routing is in `routes`: the shortest-path tree, by latency, from one node.
+Generators number nodes so that those with close numbers are close in the network, and write every
+link with `a < b`. Routing is in `routes`: the shortest-path tree, by latency, from one node.
 """
 
 from gossamer.sim.topologies.edge_list import from_file

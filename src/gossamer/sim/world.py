@@ -1,7 +1,7 @@
 """The simulated world: virtual time, a stack per member, and the execution of effects.
 
 One heap of (time, order, action). The order breaks ties, so that the same scenario and seed give the same
-run in any process. The world decides nothing: it carries messages, wakes members, and writes down what it sees.
+run in any process. The world decides nothing: it carries messages, wakes members, and records what it sees.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ INBOX_PACKETS = 1000
 """What a sleeping member's operating system keeps for it; more is dropped, as by a full socket buffer."""
 
 
-_WOKE = Woke()  # one for all: it says nothing
+_WOKE = Woke()  # one for all: it holds nothing
 
 
 class Disk:
@@ -91,7 +91,7 @@ class World:
         self.recorder = recorder
         self.states = [UP] * self.count
         self.self_organized = self_organized(scenario.protocol)
-        self.disturbed = bool(scenario.fault)  # whether anybody can be other than UP
+        self.disturbed = bool(scenario.fault)  # whether any member can be other than UP
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
         self.network = self._make_network(topology)
@@ -106,7 +106,7 @@ class World:
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
         self.suspicions = {"false": 0, "true": 0}
-        """How often a member was suspected that was there, and one that was not."""
+        """How often a member that was there was suspected, and how often one that was not."""
         self._execute: dict[type, Callable[[int, Any], None]] = {
             Multicast: self._multicast,
             Unicast: self._unicast,
@@ -126,7 +126,7 @@ class World:
         }
 
     def rng(self, purpose: str) -> Random:
-        """A generator of its own for each purpose, so that one does not disturb another. Text seeds hash stably."""
+        """A generator of its own for each purpose, so that one does not disturb another. String seeds hash stably."""
         return Random(f"{self.scenario.seed}/{purpose}")
 
     def at(self, time: float, action: Callable[[Any], None], argument: Any = None) -> None:
@@ -162,7 +162,7 @@ class World:
                 tick(time)
 
     def bring_up(self, member: int, horizon: dict[int, int], recovers: bool = False) -> None:
-        """A fresh stack for `member`, which goes on with what is on its disk; it is owed what follows `horizon`."""
+        """Give `member` a fresh stack, which goes on with what is on its disk; it is owed what follows `horizon`."""
         disk = self.disks[member]
         view = self.view
         if self.self_organized and self.now > 0:  # it has to find out who is there, and where to begin
@@ -198,7 +198,7 @@ class World:
             self.at(max(deadline, self.now), self._wake, member)
 
     def wake_up(self, member: int) -> None:
-        """A member is back with its memory: first what waited for it, then its timers."""
+        """A member is back with its memory: it gets first what waited for it, then its timers."""
         was_offline = self.states[member] == OFFLINE
         self.states[member] = UP
         if was_offline:
@@ -261,8 +261,8 @@ class World:
     def _received(self, members: list[int], happened: Received) -> None:
         """Packets reach `members`.
 
-        Most of them do nothing but deliver, which the lanes know without asking. Who is asked says so with the one
-        list of effects that the input brought along. All those are settled together, the others one by one.
+        Most of them do nothing but deliver, which the lanes know without asking. A member that is asked says so by
+        returning the list of effects that came with the input. All these are settled together, the others one by one.
         """
         now, stacks, usual = self.now, self.stacks, happened.delivered
         asked, indifferent = (members, []) if self._lanes is None else self._lanes.advance(now, members, happened)
@@ -326,13 +326,13 @@ class World:
         happened = arrival(source, message)
 
         def arrive(time: float, members: list[int]) -> None:
-            self._order += 1  # as `at` does, once more because this is where most events come from
+            self._order += 1  # as `at` does, repeated here because most events come from here
             heappush(self._heap, (time, self._order, self._arrived, (members, happened, source)))
 
         return arrive
 
     def _arrival_by_wire(self, transmitter: int, datagram: bytes) -> Callable[[float, list[int]], None]:
-        """Every receiver decodes it for itself, so that nobody shares anything with anybody."""
+        """Every receiver decodes it for itself, so that receivers share nothing."""
 
         def arrive(time: float, members: list[int]) -> None:
             for member in members:

@@ -1,9 +1,9 @@
 """The papers' specifications as checkers over traces.
 
-`check(path)` reads a trace file once, feeding every checker that the trace's promises call for; `check_rows`
-does the same in memory, and `Checking` while the rows are being made. Each checker is one module; what they
-share is small: `ids` (dense numbers for pairs), `asof` (values that change at rows), `marks` (a byte per
-packet and member), `members` (who is owed what).
+`check(path)` reads a trace file once and feeds every checker that the trace's promises call for; `check_rows`
+does the same in memory, and `Checking` while the rows are being made. Each checker is one module; they share
+little: `ids` (dense numbers for pairs), `asof` (values that change at rows), `marks` (a byte per packet and
+member), `members` (which member is owed what).
 """
 
 from gossamer.spec.promises import PROMISES

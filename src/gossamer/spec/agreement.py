@@ -1,13 +1,13 @@
-"""Agreement of order (002 §1 (b), (c)): two members deliver two packets that both deliver in the same order.
+"""Agreement on order (002 §1 (b), (c)): if two members both deliver the same two packets, they do so in the same order.
 
 Draw an arrow from each packet to the one that some member delivered next. If the arrows have no cycle, there
-is one order that every member followed, and all agree: that is linear, and the normal case. Where there is a
-cycle (a strong component of several packets) the members are compared two by two, on its packets only: three
-members can make a cycle without any two of them disagreeing, and that is no violation of (c).
+is one order that every member followed, and all agree: this check takes linear time, and is the normal case. If
+there is a cycle (a strong component of several packets), the members are compared two by two, on its packets only:
+three members can make a cycle without any two of them disagreeing, and that does not violate (c).
 
-Of a packet delivered twice the first delivery counts. Once `LISTED_MAX` pairs of members are found to
-disagree the search ends. Memory: 8 bytes for each delivery, and one arrow for each two packets that follow
-each other somewhere.
+If a packet is delivered twice, the first delivery counts. The search ends once `LISTED_MAX` pairs of members are
+found to disagree. Memory: 8 bytes for each delivery, and one arrow for each two packets that follow each other
+somewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gossamer.trace.rows import Ints, Mask, Rows
 
 @dataclass(frozen=True, slots=True)
 class _Deliveries:
-    """Who delivered what in which row: member by member, in order."""
+    """Which member delivered which packet in which row: member by member, in order."""
 
     who: Ints
     packet: Ints
@@ -40,7 +40,7 @@ class _Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """The deliveries of one batch, for keeping."""
+    """The deliveries of one batch, in compact form."""
 
     who: NDArray[np.int32]
     runs: NDArray[np.int32]
@@ -61,7 +61,7 @@ class _Packed:
         )
 
     def unpack(self, wanted: Mask) -> _Deliveries:
-        """The deliveries of the packets wanted."""
+        """The deliveries of the wanted packets."""
         where = np.flatnonzero(wanted[self.packet])
         who = np.repeat(self.who, self.runs)[where].astype(np.int64)
         number = self.first + self.offset[where].astype(np.int64)
@@ -111,7 +111,7 @@ class Agreement:
         return self.found.listed()
 
     def _compare(self, made: _Deliveries) -> None:
-        """Tries every two members on the packets of every cycle among first deliveries."""
+        """Compare every two members on the packets of every cycle among first deliveries."""
         follows = np.flatnonzero(~heads(made.who))
         component = _components(made.packet[follows - 1], made.packet[follows], len(self._packets))
         made = made.select(component[made.packet] >= 0)
@@ -124,7 +124,7 @@ class Agreement:
 
     def _compare_two(self, one: _Deliveries, other: _Deliveries) -> None:
         _, mine, theirs = np.intersect1d(one.packet, other.packet, assume_unique=True, return_indices=True)
-        mine = mine[np.argsort(theirs)]  # where I delivered what we share, in the other's order
+        mine = mine[np.argsort(theirs)]  # where `one` delivered the shared packets, in the order of `other`
         theirs = np.sort(theirs)
         back = np.flatnonzero(mine[1:] < mine[:-1])
         if not len(back):
@@ -138,7 +138,7 @@ class Agreement:
 
 def _components(tail: Ints, head: Ints, packets: int) -> Ints:
     """By packet: which strong component of several packets it is in, numbered from 0; -1 for none."""
-    from scipy.sparse import coo_array  # here, because only this checker pays for loading scipy
+    from scipy.sparse import coo_array  # imported here, so that only this checker pays for loading scipy
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(tail), np.float32), (tail, head)), shape=(packets, packets))
@@ -158,6 +158,6 @@ def _first_deliveries(kept: list[_Packed], tangled: Mask) -> _Deliveries:
 
 
 def _groups(made: _Deliveries, keys: Ints) -> Iterator[_Deliveries]:
-    """The deliveries with the same key, which stand together."""
+    """Groups of adjacent deliveries with the same key."""
     for start, end in pairwise([*np.flatnonzero(heads(keys)), len(keys)]):
         yield made.select(np.arange(start, end))

@@ -1,4 +1,4 @@
-"""The few array tools that the checkers share."""
+"""A few array tools that the checkers share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Column:
 
     @property
     def values(self) -> Ints:
-        """What it holds, as a view: good until the column grows."""
+        """The values, as a view that is valid until the column grows."""
         return self._store[: self._size]
 
     def grow(self, size: int) -> None:
-        """Makes it at least `size` long; what is new holds the fill value."""
+        """Make the column at least `size` long; new places hold the fill value."""
         if size > len(self._store):
             store = np.full(max(size, 2 * len(self._store)), self._fill, np.int64)
             store[: self._size] = self.values
@@ -40,14 +40,14 @@ class Column:
 
 
 def order_by(keys: Ints) -> Ints:
-    """Positions that sort small non-negative keys, equal keys in their given order."""
+    """Positions that sort small non-negative keys; equal keys keep their order."""
     if len(keys) and keys.max() < 1 << 16:
         return np.argsort(keys.astype(np.uint16), kind="stable")  # numpy has a radix sort for 16 bits
     return np.argsort(keys, kind="stable")
 
 
 def repeats(keys: Ints) -> Mask:
-    """True where the same key stands somewhere before."""
+    """True where the same key appears somewhere before."""
     ordered = np.sort(keys)
     result = np.zeros(len(keys), np.bool_)
     if (ordered[1:] == ordered[:-1]).any():

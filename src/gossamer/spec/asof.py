@@ -1,7 +1,7 @@
-"""Values that change at known rows: what was it just before row n?
+"""Values that change at known rows: what was the value just before row n?
 
-Checkers read batches, but order matters inside a batch too. `AsOf` holds the value of every key before the
-batch and the changes within it, so a whole batch of questions is answered at once.
+Checkers read batches, but order also matters within a batch. `AsOf` holds the value of every key before the
+batch and the changes within it, so that a whole batch of questions is answered at once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class AsOf:
         self._keys = self._rows = self._values = np.zeros(0, np.int64)
 
     def change(self, keys: Ints, rows: Ints, values: Ints, first: int) -> None:
-        """The changes of the batch that begins at row `first`, in row order; call it once for each batch."""
+        """Record the changes of the batch that begins at row `first`, in row order; call it once for each batch."""
         self._fold()
         self._first = first
         order = np.argsort(keys, kind="stable")
         self._keys, self._rows, self._values = keys[order], rows[order], values[order]
 
     def at(self, keys: Ints, rows: Ints) -> Ints:
-        """The values of keys just before rows of the current batch."""
+        """The values of these keys just before these rows of the current batch."""
         self._before.grow(int(keys.max()) + 1 if len(keys) else 0)
         values = self._before.values[keys]
         if not len(self._keys):
@@ -39,7 +39,7 @@ class AsOf:
         return np.where(changed, self._values[place], values)
 
     def last(self, keys: Ints) -> Ints:
-        """Their values at the end of everything fed so far."""
+        """The values of these keys after everything fed so far."""
         self._fold()
         self._before.grow(int(keys.max()) + 1 if len(keys) else 0)
         return self._before.values[keys]
@@ -47,7 +47,7 @@ class AsOf:
     def _fold(self) -> None:
         if len(self._keys):
             self._before.grow(int(self._keys.max()) + 1)
-            self._before.values[self._keys] = self._values  # of equal keys the last one wins
+            self._before.values[self._keys] = self._values  # the last of equal keys wins
             self._keys = self._rows = self._values = self._keys[:0]
 
     def _moments(self, keys: Ints, rows: Ints) -> Ints:

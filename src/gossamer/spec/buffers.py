@@ -1,7 +1,7 @@
-"""Bounded buffers: nobody holds more than its bound, and nothing leaves a place that it did not enter.
+"""Bounded buffers: no member holds more than its bound, and no packet leaves a place that it did not enter.
 
 A place is a member's buffer or log, the phase of store and collect rows. A crash that loses a member's memory
-empties its buffer, not its log; so does leaving. Memory: one byte for each packet and place.
+empties its buffer, but not its log; so does leaving. Memory: one byte for each packet and place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BoundedBuffers:
         self._erased = AsOf(-1)  # by member: the row at which it last lost its memory, or left
         self._phases: dict[str, int] = {}
         self._places = Ids()  # (member, phase)
-        self._columns = Ids()  # (place, since when its memory is whole)
+        self._columns = Ids()  # (place, the row since which its memory is intact)
         self._packets = Ids()
         self._marks = Marks()
         self._held = Column()  # by column: how many packets
@@ -69,7 +69,7 @@ class BoundedBuffers:
         return self._columns.add(place, erased, rows.number)
 
     def _inside(self, rows: Rows, column: Ints, entered: Mask) -> Mask:
-        """Whether each row's packet was in its place just before; remembers whether it now is."""
+        """Whether each row's packet was in its place just before; records whether it is now."""
         self._packets.add(rows.sender[entered], rows.seqno[entered], rows.number[entered])
         packet = self._packets.find(rows.sender, rows.seqno)
         known = np.flatnonzero(packet >= 0)

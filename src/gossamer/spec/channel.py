@@ -1,9 +1,9 @@
 """The unreliable channel (000 §2.3): it may drop, delay and duplicate, but it invents nothing.
 
-What a member receives from a peer, the peer sent before, to that member or to all. Data needs a send or
+What a member receives from a peer, the peer has sent before, to that member or to all. Data needs a send or
 repair row of that packet; a request, gossip, ack or heartbeat needs a row of that kind. Membership messages
-(join, leave, view, suspect) are not held against rows: rows of those kinds say what a member became or knows,
-not what it sent. Memory: some 40 bytes for each distinct (from, to, packet) sent; a multicast is one.
+(join, leave, view, suspect) are not compared with rows: rows of those kinds say what a member became or knows,
+not what it sent. Memory: about 40 bytes for each distinct (from, to, packet) sent; a multicast counts as one.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Channel:
         control = _is_control(rows)
         text = "member {member} received packet ({sender}, {seqno}) from {peer}, which had not sent it"
         self.found.add_rows(rows, ~sent & ~control, text)
-        text = "member {member} received a message '{phase}' from {peer}, which had not sent one"
+        text = "member {member} received a '{phase}' message from {peer}, which had not sent one"
         self.found.add_rows(rows, ~sent & control & ~_is_membership(rows), text)
 
     def _message(self, rows: Rows) -> Ints:
-        """Control messages are numbered by kind, packets above them; -1 for what was never sent."""
+        """The number of each message: control messages by kind, packets after them; -1 for what was never sent."""
         packet = self._packets.find(rows.sender, rows.seqno)
         packet[packet >= 0] += len(KINDS)
         kinds = integers([CODE[phase] if phase in _CONTROL else -1 for phase in rows.phases])

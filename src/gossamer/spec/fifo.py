@@ -2,8 +2,8 @@
 
 To take a packet is to deliver it or to report it lost, in its place. A packet may be passed over only if it
 is not owed: published before the member joined (or not after its t_join), before it recovered, or before the
-sender crashed. Numbers that were never published are no gap. Packets that nobody published are not judged
-here (see `reliable`). Memory: a little for each packet and each pair of member and sender.
+sender crashed. Numbers that were never published are not gaps. Packets that nobody published are not checked
+here (see `reliable`). Memory: a little for each packet and for each pair of member and sender.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FifoOrder:
         self.found.add_rows(rows, falling, text, self._packets.first[before])
 
     def _extend_rank(self, packet: Ints, head: Mask, previous: Ints) -> None:
-        """Ranks of new packets, given sender by sender: each is one more than the one before it."""
+        """Set the ranks of new packets, given sender by sender: each is one more than the one before it."""
         self._rank.grow(len(self._packets))
         place = np.arange(len(packet))
         start = np.maximum.accumulate(np.where(head, place, 0))
@@ -73,7 +73,7 @@ class FifoOrder:
         rows, packet = rows.select(published), packet[published]
         who = self._members.who(rows.member, rows.number)
         life = self._members.life.at(who, rows.number)
-        life = np.where(life < 0, -1 - who, life)  # who never joined has a stream too
+        life = np.where(life < 0, -1 - who, life)  # a member that never joined has a stream, too
         stream = self._streams.add(life, rows.sender, rows.number)
         before = self._highest_before(stream, self._rank.values[packet])
         rank = self._rank.values[packet]
@@ -95,7 +95,7 @@ class FifoOrder:
         return before
 
     def _check_gaps(self, rows: Rows, packet: Ints, who: Ints, life: Ints) -> None:
-        """The last packet passed over must be one that is not owed; then so are those before it."""
+        """Check that the last packet passed over is not owed; then those before it are not owed either."""
         members, skipped = self._members, self._previous.values[packet]
         seqno, published = self._packets.b[skipped], self._packets.first[skipped]
         joined = members.joined.at(who, rows.number)

@@ -1,7 +1,7 @@
-"""Dense numbers for pairs of integers, whatever the integers are.
+"""Dense numbers for pairs of arbitrary integers.
 
 A hash table of numpy arrays with linear probing: whole batches are looked up and added at once, so a row
-costs tens of nanoseconds. It is exact: keys are compared, the hash only says where to begin.
+costs tens of nanoseconds. It is exact: keys are compared, the hash only says where to start looking.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Ids:
 
     @property
     def first(self) -> Ints:
-        """By id: the number of the row that first brought it."""
+        """By id: the number of the row in which the pair first appeared."""
         return self._first.values
 
     def find(self, a: Ints, b: Ints) -> Ints:
-        """Their ids; -1 for those never added."""
+        """The ids of these pairs; -1 for those never added."""
         found = np.full(len(a), _FREE, np.int64)
         if not len(self) or not len(a):
             return found
@@ -55,14 +55,14 @@ class Ids:
         return found
 
     def find_before(self, a: Ints, b: Ints, numbers: Ints) -> tuple[Ints, Mask]:
-        """Their ids, and whether each was added by an earlier row than the one that asks."""
+        """The ids of these pairs, and whether each was added by an earlier row than the given one."""
         found = self.find(a, b)
         if not len(self):
             return found, np.zeros(len(a), np.bool_)
         return found, (found >= 0) & (self.first[found] < numbers)
 
     def add(self, a: Ints, b: Ints, numbers: Ints) -> Ints:
-        """Their ids, new ones given to those not yet known; `numbers` are their rows, rising."""
+        """The ids of these pairs, adding those not yet known; `numbers` are their rows, ascending."""
         found = self.find(a, b)
         new = np.flatnonzero(found < 0)
         if len(new):
@@ -82,7 +82,7 @@ class Ids:
         self._place(np.arange(old, len(self), dtype=np.int64))
 
     def _place(self, ids: Ints) -> None:
-        """Puts ids into the first free slot from their home on; where two want one, one moves on."""
+        """Put ids into the first free slot from their home on; if two want the same slot, one moves on."""
         slot = self._home(self.a[ids], self.b[ids])
         while len(ids):
             free = self._slots[slot] == _FREE
@@ -100,7 +100,7 @@ class Ids:
 
 
 def _distinct(a: Ints, b: Ints, positions: Ints) -> Ints:
-    """Of these positions the first of every pair, in order."""
+    """The first of these positions for every distinct pair, in order."""
     order = positions[np.lexsort((b[positions], a[positions]))]
     once: Ints = np.sort(order[heads(a[order]) | heads(b[order])])
     return once

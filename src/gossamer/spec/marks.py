@@ -1,6 +1,6 @@
-"""A byte for every (packet, column): who had what.
+"""A byte for every (packet, column): which member or place had which packet.
 
-The matrix grows in both directions by doubling. Fresh memory that nothing touched costs nothing.
+The matrix grows in both directions by doubling. Fresh memory that is never touched costs nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ CELLS_MAX = 1 << 32
 
 
 class Marks:
-    """Bytes by packet id and column; all are 0 at first."""
+    """Bytes by packet id and column, initially 0."""
 
     def __init__(self) -> None:
         self.matrix: NDArray[np.uint8] = np.zeros((1024, 16), np.uint8)
 
     def grow(self, packets: int, columns: int) -> None:
-        """Makes room for so many packets and columns."""
+        """Make room for this many packets and columns."""
         rows, width = self.matrix.shape
         rows = rows if packets <= rows else max(packets, 2 * rows)
         width = width if columns <= width else max(columns, 2 * width)
@@ -37,7 +37,7 @@ class Marks:
         self.matrix = matrix
 
     def cells(self, packets: Ints, columns: Ints) -> Ints:
-        """Where their bytes stand in `flat`; good until it grows."""
+        """The positions of these bytes in `flat`, valid until it grows."""
         cells: Ints = packets * self.matrix.shape[1] + columns
         return cells
 

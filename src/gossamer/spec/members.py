@@ -1,8 +1,8 @@
-"""Who was a member when, and what it is owed.
+"""When each member belonged to the group, and what it is owed.
 
 A member's **life** begins with its plain join row and, where recovery is at-least-once, again with every
-crash that loses its memory: within a life nothing is delivered twice and order rises. A packet is owed to a
-member that joined before it was published or whose t_join vector says so (000 §5.3), is still a member at the
+crash that loses its memory: within a life nothing is delivered twice, and in ascending order. A packet is owed to
+a member that joined before it was published or whose t_join vector says so (000 §5.3), is still a member at the
 end, and has no crash as an excuse (000 §6.1).
 """
 
@@ -23,7 +23,7 @@ _STATUS[[CODE["leave"], CODE["crash"]]] = LEFT, DOWN
 
 
 class Members:
-    """Reads join, leave, crash and recover rows; answers for any row of the batch read last."""
+    """Reads join, leave, crash and recover rows; answers questions about any row of the latest batch."""
 
     def __init__(self, at_least_once: bool = False) -> None:
         self._at_least_once = at_least_once
@@ -42,7 +42,7 @@ class Members:
         return self._ids.add(members, np.zeros_like(members), numbers)
 
     def name(self, who: Ints) -> Ints:
-        """The members behind indices."""
+        """The members with these indices."""
         return self._ids.a[who]
 
     def everyone(self) -> Ints:
@@ -78,7 +78,7 @@ class Members:
     def owed_by_join(
         self, life: Ints, sender: Ints, seqno: Ints, published: Ints, joined: Ints, asked: Ints | int = _END
     ) -> Mask:
-        """Whether lives that began with the join rows `joined` are owed packets, by what was known at rows `asked`."""
+        """Whether lives that began at the join rows `joined` are owed packets, by what was known at rows `asked`."""
         vector, before = self._vector.find_before(*np.broadcast_arrays(life, sender, asked))
         owed: Mask = published > joined
         known = np.flatnonzero(before)

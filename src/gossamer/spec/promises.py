@@ -1,4 +1,4 @@
-"""What a trace's metadata promises, and which checkers hold it to that.
+"""What a trace's metadata promises, and which checkers verify it.
 
 `promises` is a list of the names in `PROMISES`; a trace without it promises `DEFAULT` only. `recovery` is
 "at-most-once" (the default) or "at-least-once" (000 §6.2), `bounds` gives the most packets that a place
@@ -22,7 +22,7 @@ PROMISES: dict[str, str] = {
     "agreement": "agreement",
     "bounded": "bounded-buffers",
 }
-"""Every promise, and the checker that holds a protocol to it."""
+"""Every promise, and the checker that verifies it."""
 
 DEFAULT = ("no-bogus", "at-most-once")
 
@@ -32,8 +32,8 @@ def promised(metadata: Metadata) -> frozenset[str]:
     if not isinstance(found, list | tuple | set | frozenset):
         raise TraceError(f"promises must be a list, not {found!r}")
     for name in found:
-        if name not in list(PROMISES):  # a list, for what cannot be hashed
-            raise TraceError(f"unknown promise {name!r}; known are {', '.join(PROMISES)}")
+        if name not in list(PROMISES):  # a list, since the name may not be hashable
+            raise TraceError(f"unknown promise {name!r}; known promises: {', '.join(PROMISES)}")
     return frozenset(found)
 
 

@@ -1,8 +1,8 @@
 """Reliable multicast (000 §2.1) and reliable multicast with crashes (000 §6.1).
 
 Nothing bogus: what is delivered was published before. At most once at each member. Eventually everywhere: at
-the end every packet is delivered at every member that is owed it, or, if only that is promised, reported lost
-there. A member that has left, is down or never joined delivers nothing.
+the end every packet has been delivered at every member that is owed it or, if that is all that is promised,
+reported lost there. A member that has left, is down or never joined delivers nothing.
 
 With crashes, a packet may also be dropped if its sender crashed after publishing it, or for a member that
 recovered after it was published. Memory: one byte for each packet and member, and a little for each packet.
@@ -71,7 +71,7 @@ class ReliableMulticast:
         self._mark(rows.select(good), packet[good], self._members.life.at(who[good], rows.number[good]))
 
     def _check_up(self, rows: Rows, who: Ints) -> Mask:
-        """Only members that are up deliver; whether they have joined at all."""
+        """Report deliveries at members that are not up; returns which rows are of members that have joined."""
         deliver = rows.kind == CODE["deliver"]
         joined = self._members.joined.at(who, rows.number) >= 0
         status = self._members.status.at(who, rows.number)
@@ -100,7 +100,7 @@ class ReliableMulticast:
         both = _DELIVERED | _LOST
         suspect = np.flatnonzero((self._marks.flat[cell] == both) & (before != both))
         marks = {int(cell[i]): int(before[i]) for i in suspect}
-        for i in suspect:  # few: these packets are both lost and delivered at one member
+        for i in suspect:  # few: packets both lost and delivered at the same member
             was = marks[int(cell[i])]
             now = was | (_DELIVERED if rows.kind[i] == CODE["deliver"] else _LOST)
             marks[int(cell[i])] = now
@@ -121,7 +121,7 @@ class ReliableMulticast:
             self._report_missing(packets, who, self._owed(packets, who))
 
     def _owed(self, packets: Ints, who: Ints) -> NDArray[np.bool_]:
-        """Whether packets (down) are owed to members (across)."""
+        """Whether packets (the rows) are owed to members (the columns)."""
         members = self._members
         sender, seqno = self._packets.a[packets], self._packets.b[packets]
         published = self._packets.first[packets]
@@ -139,7 +139,7 @@ class ReliableMulticast:
         what = "neither delivered nor reported lost" if resolved & _LOST else "never delivered"
         marks = self._marks.matrix[packets[0] : packets[-1] + 1, self._members.life.last(who)]
         missing = owed & (marks & resolved == 0)
-        if not self.found.room:  # may be very many: only count them
+        if not self.found.room:  # there may be very many: only count them
             self.found.count += int(np.count_nonzero(missing))
             return
         for packet, member in self.found.kept(np.argwhere(missing)):

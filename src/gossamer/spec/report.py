@@ -20,7 +20,7 @@ class Violation:
     message: str
     rows: tuple[int, ...]
     described: tuple[dict[str, object], ...] = ()
-    """The same rows in words, filled in by `check` and `check_rows`."""
+    """The same rows as readable columns, filled in by `check` and `check_rows`."""
 
     def as_dict(self) -> dict[str, Any]:
         return {"spec": self.spec, "message": self.message, "rows": list(self.described or self.rows)}
@@ -36,11 +36,11 @@ class Findings:
 
     @property
     def room(self) -> int:
-        """How many more will be kept."""
+        """How many more violations will be kept."""
         return LISTED_MAX - len(self._listed)
 
     def kept(self, offenders: Ints) -> Ints:
-        """Of many offenders the first few, each to be given to `add`; the others are only counted."""
+        """The first few of many offenders, each to be given to `add`; the others are only counted."""
         few = offenders[: self.room]
         self.count += len(offenders) - len(few)
         return few
@@ -51,14 +51,14 @@ class Findings:
             self._listed.append((message, tuple(int(row) for row in rows)))
 
     def add_rows(self, rows: Rows, where: Mask, message: str, earlier: Ints | None = None) -> None:
-        """One for each row under the mask. `message` names its columns in braces; `earlier` may give for each
-        row the number of an earlier one that shows what is wrong."""
+        """Add a violation for each row under the mask. `message` names columns in braces; `earlier` may give for
+        each row the number of an earlier one that shows what is wrong."""
         for i in self.kept(np.flatnonzero(where)):
             shown = () if earlier is None else (earlier[i],)
             self.add(message.format(**rows.describe(i)), *shown, rows.number[i])
 
     def listed(self) -> list[Violation]:
-        """Those kept, by the row that completed each."""
+        """The violations kept, in the order of the rows that completed them."""
         ordered = sorted(self._listed, key=lambda kept: kept[1][-1:])
         return [Violation(self.spec, message, rows) for message, rows in ordered]
 
@@ -107,7 +107,7 @@ class Report:
         return next(result for result in self.results if result.name == name)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to plain data, for JSON."""
         return {
             "ok": self.ok,
             "rows": self.rows,

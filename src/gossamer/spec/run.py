@@ -1,4 +1,4 @@
-"""Runs the checkers over a trace, in one pass."""
+"""Run the checkers over a trace in one pass."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Words = dict[str, object]
 """A row by the names of its columns."""
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the rows read and the rows there are."""
+"""Called now and then with the number of rows read and the total."""
 
 
 class Checking:
     """A check under way: `feed` it every batch in order, then ask for the `report` once.
 
-    Without names it takes the checkers that the promises in the metadata call for, and the channel's.
+    Without names it uses the checkers that the promises in the metadata call for, and that of the channel.
     """
 
     def __init__(self, metadata: Metadata, names: Sequence[str] | None = None) -> None:
@@ -66,7 +66,7 @@ class Checking:
             checker.feed(rows)
 
     def report(self, again: Iterable[Rows] = ()) -> Report:
-        """The verdicts; the same batches once `again`, if they can be had, put offending rows in words."""
+        """The verdicts; passing the same batches `again` adds the offending rows in readable form."""
         if self._may_call_plain:
             _call_plain(self._checkers)
         found = [(checker, checker.finish()) for checker in self._checkers]
@@ -77,9 +77,9 @@ class Checking:
 
 
 def check(path: str | os.PathLike[str], names: Sequence[str] | None = None, progress: Progress | None = None) -> Report:
-    """Checks a trace file: by these checkers or, without names, by those that its promises call for.
+    """Check a trace file with these checkers or, without names, with those that its promises call for.
 
-    Raises TraceError if the file cannot be read as a trace.
+    TraceError if the file cannot be read as a trace.
     """
     metadata, total = reader.metadata(path), reader.row_count(path)
     try:
@@ -95,7 +95,7 @@ def check(path: str | os.PathLike[str], names: Sequence[str] | None = None, prog
 
 
 def check_rows(batches: Iterable[Rows], metadata: Metadata, names: Sequence[str] | None = None) -> Report:
-    """Checks a trace in memory."""
+    """Check a trace in memory."""
     kept = list(batches)
     checking = Checking(metadata, names)
     for rows in kept:
@@ -120,12 +120,12 @@ def _chosen(metadata: Metadata, names: Sequence[str] | None) -> list[Checker]:
         names = [name for name in CHECKERS if name in wanted]
     unknown = [name for name in names if name not in CHECKERS]
     if unknown:
-        raise TraceError(f"unknown checker {unknown[0]!r}; known are {', '.join(CHECKERS)}")
+        raise TraceError(f"unknown checker {unknown[0]!r}; known checkers: {', '.join(CHECKERS)}")
     return [CHECKERS[name](metadata) for name in names]
 
 
 def _call_plain(checkers: Sequence[Checker]) -> None:
-    """Without a crash the two specifications of reliable multicast are one, and it goes by the plain name."""
+    """Use the plain name: without a crash, the two specifications of reliable multicast are the same."""
     for checker in checkers:
         if isinstance(checker, ReliableMulticastWithCrashes):
             checker.name = checker.found.spec = ReliableMulticast.name

@@ -1,6 +1,6 @@
-"""The durable log: packets as they travelled, by sender and number, kept until everyone who counts has them.
+"""The durable log: packets as they were sent, by sender and number, kept until all that are owed them have them.
 
-`open_store` opens one on disk (and imports lmdb only then), `MemoryStore` is one in memory; both keep the contract
+`open_store` opens one on disk (and imports lmdb only then), `MemoryStore` is one in memory; both implement the contract
 `LogStore`.
 """
 
@@ -29,7 +29,7 @@ __all__ = [
 def open_store(
     path: str | os.PathLike[str], *, group: str | None = None, readonly: bool = False, map_bytes: int | None = None
 ) -> "LmdbStore":
-    """The store in this directory; made if it is not there, unless `readonly`. See `on_disk.open_store`."""
+    """Open the store in this directory, creating it if needed unless `readonly`. See `on_disk.open_store`."""
     from gossamer.store import on_disk
 
     return on_disk.open_store(path, group=group, readonly=readonly, map_bytes=map_bytes)

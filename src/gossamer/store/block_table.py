@@ -1,8 +1,8 @@
-"""The table of packets in LMDB: finding the block that has a packet, and taking packets out.
+"""The table of packets in LMDB: finding the block that has a packet, and removing packets.
 
 Blocks do not overlap: a number is stored once, and one that was dropped as damaged is cut out of its block. Only a
-block whose own table is damaged stays, unreadable, until all its packets were dropped; new copies of them lie behind
-its key, or take its place.
+block whose own table is damaged stays, unreadable, until all its packets are dropped; new copies of them are stored
+after its key, or take its place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find(table: Table, sender: int, first: int, last: int) -> PackedBlock | None:
-    """Packet `first`, and those up to `last` that share its block; None if it has none, or its table is damaged."""
+    """Packet `first`, and those up to `last` in the same block; None if there is no block, or its table is damaged."""
     begin = _seek(table, sender, first)
     if begin is None or begin > first:
         return None
@@ -33,7 +33,7 @@ def find(table: Table, sender: int, first: int, last: int) -> PackedBlock | None
 
 
 def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeSet) -> None:
-    """Delete the blocks that have something of `first..last`, and nothing else that is held."""
+    """Delete the blocks that overlap `first..last` and have nothing else that is held."""
     block_first = _seek(table, sender, first)
     while block_first is not None and block_first <= last:
         block_last = block_first + min(PACKETS_MAX, count_packets(table.value())) - 1
@@ -45,7 +45,7 @@ def sweep(table: Cursor[bytes], sender: int, first: int, last: int, held: RangeS
 
 
 def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> None:
-    """Take one packet out of its block, of which the rest stays."""
+    """Cut one packet out of its block and keep the rest."""
     first = _seek(table, sender, number)
     if first is None or first > number:
         return
@@ -63,7 +63,7 @@ def cut_out(table: Cursor[bytes], sender: int, number: int, held: RangeSet) -> N
 
 
 def _delete_if_alone(table: Cursor[bytes], sender: int, first: int, number: int, held: RangeSet) -> None:
-    """Delete the unreadable block at `first`, once each of its packets was found damaged, and `number` is the last."""
+    """Delete the unreadable block at `first` if `number` is the last of its packets that is still held."""
     table.next()
     following = _first(table, sender)
     last = first + PACKETS_MAX - 1 if following is None else min(first + PACKETS_MAX, following) - 1
@@ -86,7 +86,7 @@ def _any_held(held: RangeSet, first: int, last: int) -> bool:
 
 
 def _seek(table: Table, sender: int, number: int) -> int | None:
-    """Go to the sender's last block that begins at `number` or before, else to its first; where that begins."""
+    """Go to the sender's last block that begins at or before `number`, else to its first; returns where it begins."""
     key = KEY.pack(sender, number)
     found = table.set_range(key)
     if found and table.key() == key:
@@ -100,7 +100,7 @@ def _seek(table: Table, sender: int, number: int) -> int | None:
 
 
 def _first(table: Table, sender: int) -> int | None:
-    """Where the block under the cursor begins, if it is one of `sender`."""
+    """Where the block under the cursor begins, if it belongs to `sender`."""
     key = table.key()
     if not key:
         return None

@@ -1,9 +1,8 @@
 """What a log store promises, whatever it is made of.
 
 A store holds *entries*: one packet each, the datagram exactly as its sender made it (sealed, if the group has a key),
-under `(sender, seqno)`. One process writes, any number read meanwhile. The rule that everything else rests on:
-when `append` returns, its entries are on stable storage; when it raises, none of them is, and all earlier ones are
-unharmed.
+under `(sender, seqno)`. One process writes while any number may read. Everything else rests on this rule: when
+`append` returns, its entries are on stable storage; when it raises, none of them is, and all earlier ones are unharmed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,22 +12,22 @@ from gossamer.core.packet_sets import Horizon, PacketSets
 
 
 class StoreError(Exception):
-    """The store cannot do this: the message says why, and what to do."""
+    """The store cannot do what was asked; the message says why, and what to do."""
 
 
 class StoreFull(StoreError):
-    """No room for more: nothing of this call was stored, everything before it is safe."""
+    """There is no room: nothing of this call was stored, everything before it is safe."""
 
 
 class StoreDamaged(StoreError):
-    """The store as a whole cannot be trusted: its file is cut short, or its tables are damaged."""
+    """The store as a whole cannot be trusted: its file is truncated, or its tables are damaged."""
 
 
 class Damaged(StoreError):
-    """An entry whose checksum does not match: it is never handed out."""
+    """An entry whose checksum does not match; it is never returned."""
 
     def __init__(self, sender: int, seqno: int) -> None:
-        super().__init__(f"packet {seqno} of sender {sender} is damaged in the store: repair it from another logger")
+        super().__init__(f"packet {seqno} of sender {sender} is damaged in the store; repair it from another logger")
         self.sender = sender
         self.seqno = seqno
 
@@ -41,63 +40,64 @@ class LogEntry(NamedTuple):
     time_ns: int
     """When the logger stored it, nanoseconds since the epoch."""
     datagram: bytes
-    """The data datagram as it travelled: `wire.decode` reads it, after `wire.sealing.Opener.open` if it is sealed."""
+    """The data datagram as it was sent: `wire.decode` reads it, after `wire.sealing.Opener.open` if it is sealed."""
 
 
 class Consumer(NamedTuple):
-    """A durable reader: what it has not yet committed is not collected."""
+    """A durable reader: packets that it has not yet committed are not collected."""
 
     name: str
     committed: Horizon
-    """For each sender the last number that it has done with."""
+    """For each sender, the last number that it is done with."""
     time_ns: int
     """When it last committed."""
 
 
 class LogStore(Protocol):
-    """The contract; `tests/store/test_contract.py` holds every implementation to it."""
+    """The contract; `tests/store/test_contract.py` checks every implementation against it."""
 
     def append(self, entries: Iterable[LogEntry]) -> None:
-        """Store them in one transaction and sync it. What is held stays as it is, what was collected stays out."""
+        """Store the entries in one synced transaction. What is held stays as it is, what was collected stays out."""
 
     def read(self, sender: int, first: int, last: int) -> Iterator[LogEntry]:
-        """What is held of `first..last`, ascending. `Damaged` at an entry that is; go on behind it to read the rest."""
+        """What is held of `first..last`, ascending. Raises `Damaged` at a damaged entry; continue after it."""
 
     def held(self) -> PacketSets:
         """Which packets the store holds."""
 
     def collected(self) -> PacketSets:
-        """Which numbers `collect` was ever told of: not to be stored again, and gone for whoever still wants them."""
+        """All numbers ever collected: they are never stored again, and gone for members that still want them."""
 
     def collect(self, numbers: PacketSets) -> int:
-        """Forget these, durably, in one sweep per range; how many were held.
+        """Forget these numbers, durably, in one sweep per range; returns how many were held.
 
-        A number that was not held is done with all the same: say so of one that was never sent, and nobody waits.
+        Numbers that were not held are marked as collected, too: collect one that was never sent, and nobody waits
+        for it.
         """
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
-        """Take a damaged entry out, as if it had never come, so that another logger's copy can take its place."""
+        """Remove a damaged entry, as if it had never been stored, so that another logger's copy can replace it."""
 
     def commit(self, consumer: str, positions: Horizon) -> None:
-        """`consumer` has done with everything up to these; a position never goes back. Any process may commit."""
+        """Record that `consumer` is done up to these positions, which never go back. Any process may commit."""
 
     def consumers(self) -> list[Consumer]:
         """The durable consumers, by name."""
 
     def forget_consumer(self, consumer: str) -> bool:
-        """Let it hold back nothing any more; whether there was one."""
+        """Remove a consumer, so that it no longer holds back collection; returns whether there was one."""
 
     def reserve(self, below: int) -> None:
-        """The logger's own numbers below this may have been used (000 §6.2)."""
+        """Record that the logger's own numbers below this may have been used (000 §6.2)."""
 
     def reserved(self) -> int:
-        """As last checked out; 0 in a new store."""
+        """The highest value given to `reserve`; 0 in a new store."""
 
     def bytes_used(self) -> int:
-        """What the entries take on the disk, about."""
+        """About how much space the entries take on disk."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
     def __enter__(self) -> Self: ...
 

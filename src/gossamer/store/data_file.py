@@ -1,13 +1,13 @@
-"""The data file seen with plain reads, never through a map: what LMDB would die of is found before it is mapped.
+"""Checks the data file with plain reads, never through a map, to find what would crash LMDB before it maps the file.
 
 LMDB trusts its file. A page that is referred to but cut off is a bus error, not an exception, so a store is only
-opened when the file is as long as its newest meta page says. What is left of a damaged file is found by `salvage`,
-which looks at every page by itself: a block's checksum covers its key, so whatever passes was once stored as it is.
+opened if the file is as long as its newest meta page says. `salvage` finds what is left of a damaged file by looking
+at every page by itself: a block's checksum covers its key, so whatever passes was once stored exactly like that.
 
 A page has a header of 16 bytes: its number (8), padding (2), flags (2), and where its free space begins and ends (2
-each). A leaf goes on with the offsets of its nodes (2 each); a node has the size of its data (4), flags (2), the size
+each). In a leaf, the offsets of its nodes follow (2 each); a node has the size of its data (4), flags (2), the size
 of its key (2), the key, the data; large data are on pages of their own, and the node has their number. Pages 0 and 1
-hold the meta data, of which the later transaction counts.
+hold the meta data, of which that of the later transaction counts.
 """
 
 import os
@@ -33,7 +33,7 @@ _OFFSET: Final = Struct("<H")
 _PAGE_NUMBER: Final = Struct("<Q")
 _LEAF, _BIG = 0x02, 0x01
 _PAGE_BYTES: Final = 4096
-"""What LMDB takes where the machine has pages of that size; meta page 0 says what it really was."""
+"""What LMDB uses on machines with pages of this size; meta page 0 says what it really used."""
 
 
 class _Meta(NamedTuple):
@@ -44,7 +44,7 @@ class _Meta(NamedTuple):
 
 
 def check_whole(store: Path) -> None:
-    """StoreError if there is no data file, if it is not LMDB's, or if its end is missing."""
+    """Raise StoreError if there is no data file, if it is not LMDB's, or if its end is missing."""
     path = store / DATA_FILE
     try:
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def check_whole(store: Path) -> None:
             size = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         raise StoreError(
-            f"{store}: there is no store; a logger makes one: gossamer logger GROUP --store {store}"
+            f"{store}: there is no store here; a logger makes one: gossamer logger GROUP --store {store}"
         ) from None
     except OSError as reason:
         raise StoreError(f"{path}: {reason.strerror}") from reason
@@ -60,19 +60,19 @@ def check_whole(store: Path) -> None:
         raise StoreDamaged(f"{path}: not the data file of a store, or its beginning is damaged")
     newest = max(metas, key=lambda meta: meta.transaction)
     if newest.format != _FORMAT:
-        return  # of another LMDB: let LMDB itself judge
+        return  # from another version of LMDB: let LMDB itself judge
     needed = (newest.last_page + 1) * newest.page_bytes
     if size < needed:
         raise StoreDamaged(
-            f"{path}: cut short, {size:,} of at least {needed:,} bytes; `gossamer log info {store}` says what is"
+            f"{path}: cut short, {size:,} of at least {needed:,} bytes; `gossamer log info {store}` shows what is still"
             " readable, and another logger can fill a new store"
         )
 
 
 def check_structure(store: Path) -> None:
-    """StoreDamaged if pages, trees or the list of free pages contradict each other: LMDB would crash when it writes.
+    """Raise StoreDamaged if pages, trees or the list of free pages contradict each other: LMDB would crash on writing.
 
-    About 0.2 s for a gigabyte of packets. The packets themselves are checked when they are read.
+    Takes about 0.2 s for a gigabyte of packets. The packets themselves are checked when they are read.
     """
     from lmdb import verify
 
@@ -84,11 +84,11 @@ def check_structure(store: Path) -> None:
             problems = [str(reason)]
         if not problems:
             return
-        if _newest(store) == before:  # else a consumer committed meanwhile: look again
+        if _newest(store) == before:  # otherwise a consumer committed meanwhile: look again
             break
     raise StoreDamaged(
-        f"{store / DATA_FILE}: damaged ({problems[0]}); `gossamer log info {store}` says what is readable, and another"
-        " logger can fill a new store"
+        f"{store / DATA_FILE}: damaged ({problems[0]}); `gossamer log info {store}` shows what is still readable, and"
+        " another logger can fill a new store"
     )
 
 
@@ -98,7 +98,7 @@ def _newest(store: Path) -> int:
 
 
 def salvage(store: Path, progress: Callable[[float], None] = lambda done: None) -> PacketSets:
-    """Which packets a damaged data file still holds intact, collected ones that were not yet overwritten included."""
+    """The packets that are still intact in a damaged data file, including collected ones not yet overwritten."""
     found: PacketSets = {}
     for entry in salvaged_entries(store, progress):
         found.setdefault(entry.sender, RangeSet()).add(entry.seqno)
@@ -106,7 +106,7 @@ def salvage(store: Path, progress: Callable[[float], None] = lambda done: None) 
 
 
 def salvaged_entries(store: Path, progress: Callable[[float], None] = lambda done: None) -> Iterator[LogEntry]:
-    """Every intact entry in the pages of a data file, in no particular order, some of them twice."""
+    """Every intact entry in the pages of a data file, in no particular order, possibly more than once."""
     with (store / DATA_FILE).open("rb") as file:
         descriptor = file.fileno()
         metas = _metas(descriptor)
@@ -123,7 +123,7 @@ def salvaged_entries(store: Path, progress: Callable[[float], None] = lambda don
 
 
 def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[PackedBlock]:
-    """The blocks of a leaf whose tables are intact."""
+    """The blocks in a leaf that have an intact table."""
     for at in range(_PAGE.size, min(lower, len(page) - 1), _OFFSET.size):
         try:
             (node,) = _OFFSET.unpack_from(page, at)
@@ -138,7 +138,7 @@ def _blocks(descriptor: int, page: bytes, lower: int) -> Iterator[PackedBlock]:
                 value = os.pread(descriptor, size, number * len(page) + _PAGE.size)
             yield unpack(sender, first, value)
         except (error, OSError, OverflowError, BlockError):
-            continue  # a node that points outside of its page or of the file, or at something else
+            continue  # a node that points outside of its page or the file, or at something else
 
 
 def _intact(block: PackedBlock) -> Iterator[LogEntry]:
@@ -151,7 +151,7 @@ def _intact(block: PackedBlock) -> Iterator[LogEntry]:
 
 
 def _metas(descriptor: int) -> list[_Meta]:
-    """The meta pages that look like ones."""
+    """The meta pages that look valid."""
     first = _meta(descriptor, 0)
     second = _meta(descriptor, first.page_bytes if first is not None else _PAGE_BYTES)
     return [meta for meta in (first, second) if meta is not None]

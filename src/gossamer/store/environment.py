@@ -1,9 +1,9 @@
-"""One LMDB environment of this process: transactions, growth, and errors that say what to do.
+"""An LMDB environment in this process: transactions, growth, and errors that say what to do.
 
-LMDB allows an environment to be opened once in a process, so all stores of one directory share it. Its map may only
-change while nobody is in a transaction (`_Gate`). Writes never go through the map but by `pwrite`, and the file is
-allocated ahead of them: a full disk is an error of the call that met it, never a bus error, and the transaction that
-it breaks leaves everything before it as it was.
+LMDB allows an environment to be opened only once per process, so all stores in one directory share it. Its map may
+change only while there is no transaction (`_Gate`). Writes never go through the map but use `pwrite`, and the file is
+allocated ahead of them: a full disk is an error of the call that meets it, never a bus error, and the failed
+transaction leaves everything before it as it was.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ MAP_BYTES_MIN: Final = 1 << 30
 AHEAD_BYTES: Final = 16 << 20
 """How much of the file is allocated at a time."""
 RESERVE_BYTES: Final = 1 << 20
-"""What an append leaves free in the file: a full store must still be able to collect, which takes pages at first.
+"""What an append leaves free in the file: a full store must still be able to collect, which at first takes pages.
 
-It also keeps zeros behind the last page, so that a damaged length or offset leads there, and not out of the file.
+It also keeps zeros after the last page, so that a damaged length or offset leads there and not out of the file.
 """
 _LOCK_BYTES: Final = 8192
-"""What LMDB's table of 126 readers takes."""
+"""The size of LMDB's table of 126 readers."""
 _OWN_PAGES: Final = 8
-"""About what LMDB takes for itself: meta data, the list of databases, the list of free pages."""
+"""About how many pages LMDB takes for itself: meta data, the list of databases, the list of free pages."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Gate:
-    """Many may be inside at a time; who must be alone waits until they have left."""
+    """Many threads may be inside at a time; one that must be alone waits until they have left."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -89,7 +89,7 @@ class Environment:
         self.key: Final = (status.st_dev, status.st_ino)
 
     def open_databases(self, create: bool) -> None:
-        """Find, or make, the five databases; StoreError if this is LMDB's file but not ours."""
+        """Find or make the five databases; StoreError if this is an LMDB file but not a store."""
         try:
             self.databases = {name: self._env.open_db(name.encode(), create=create) for name in DATABASES}
         except (lmdb.NotFoundError, lmdb.ReadonlyError):
@@ -102,7 +102,7 @@ class Environment:
         return self._env.stat()["entries"] == 0
 
     def make_writable(self) -> None:
-        """Open it anew for writing, under the feet of its users."""
+        """Reopen the environment for writing, without its users noticing."""
         with self._gate.alone():
             if not self.writable:
                 self._reopen(writable=True)
@@ -113,7 +113,7 @@ class Environment:
         try:
             self._env = _open(self.path, writable, None)
         except StoreError:
-            self._env = _open(self.path, False, None)  # as it was: one may read what one may not write
+            self._env = _open(self.path, False, None)  # as before: it may be readable but not writable
             writable = False
             raise
         finally:
@@ -123,20 +123,20 @@ class Environment:
 
     @contextmanager
     def reading(self) -> Iterator[lmdb.Transaction[memoryview]]:
-        """A read transaction: keep it short, for what it sees cannot be overwritten meanwhile."""
+        """A read transaction; keep it short, because what it sees cannot be overwritten meanwhile."""
         try:
             while True:
                 with self._gate.inside(), suppress(lmdb.MapResizedError), self._env.begin(buffers=True) as transaction:
                     yield transaction
                     return
-                self._set_map(0)  # a writer elsewhere has made it larger
+                self._set_map(0)  # a writer in another process has made it larger
         except lmdb.Error as reason:
             raise self._error(reason) from reason
         except (struct_error, ValueError) as reason:
             raise self._damaged(reason) from reason
 
     def write(self, work: Callable[[lmdb.Transaction[bytes]], T], new_bytes: int, reserve: int = RESERVE_BYTES) -> T:
-        """Do `work` in one transaction, synced when this returns; it is done again if the map had to grow."""
+        """Do `work` in one transaction, which is synced when this returns; it is repeated if the map had to grow."""
         with self._writing:
             self._make_room(new_bytes, reserve)
             while True:
@@ -153,63 +153,65 @@ class Environment:
                     raise self._damaged(reason) from reason
 
     def tree_bytes(self, name: DatabaseName) -> int:
-        """The pages of one database."""
+        """The bytes in the pages of one database."""
         with self.reading() as transaction:
             stat = transaction.stat(self.databases[name])
         return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * self.page_bytes
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the environment, once nobody uses it."""
         with self._gate.alone():
             self._env.close()
             os.close(self._file)
 
     def _set_map(self, size: int) -> None:
-        """A larger map; 0 for what another process has made it."""
+        """Resize the map; 0 takes the size that another process has given it."""
         with self._gate.alone():
             try:
                 self._env.set_mapsize(size)
             except lmdb.Error as reason:
                 raise StoreFull(
-                    f"{self.path}: no room for a map of {size:,} bytes ({reason}): see ulimit -v"
+                    f"{self.path}: no room for a map of {size:,} bytes ({reason}); see ulimit -v"
                 ) from reason
 
     def _make_room(self, new_bytes: int, reserve: int) -> None:
-        """Have the file allocated for a transaction with `new_bytes` in it, and `reserve` beyond; StoreFull if not."""
+        """Allocate the file for a transaction with `new_bytes` and `reserve` beyond; StoreFull if there is no room."""
         used = (self._env.info()["last_pgno"] + 1) * self.page_bytes
         size = os.fstat(self._file).st_size
         needed = used + new_bytes + reserve
         if needed <= size:
             return
-        self._env.reader_check()  # readers that died keep pages from being used again
+        self._env.reader_check()  # readers that died keep pages from being reused
         for wanted in (needed + AHEAD_BYTES, needed):
             try:
                 os.posix_fallocate(self._file, size, wanted - size)
                 return
             except OSError as reason:
                 if reason.errno in (errno.EOPNOTSUPP, errno.EINVAL):
-                    return  # a file system that cannot: the transaction itself will find out
+                    return  # not supported by this file system: the transaction itself will find out
                 if reason.errno not in _FULL:
                     raise StoreError(f"{self.path}: {reason.strerror}") from reason
                 full = reason
-        # pages of what was collected are used again; if they are too scattered, the transaction itself will fail
+        # pages of collected packets are reused; if they are too scattered, the transaction itself will fail
         trees = sum(self.tree_bytes(name) for name in DATABASES)
         if size - trees - _OWN_PAGES * self.page_bytes < new_bytes + reserve:
-            raise StoreFull(f"{self.path}: {full.strerror}, {new_bytes:,} bytes more: free some, or collect") from full
+            raise StoreFull(
+                f"{self.path}: {full.strerror}, needs {new_bytes:,} bytes more; free some space, or collect packets"
+            ) from full
 
     def _error(self, reason: lmdb.Error) -> StoreError:
         if reason.code in _FULL:
-            return StoreFull(f"{self.path}: {os.strerror(reason.code)}: free some, or collect")
+            return StoreFull(f"{self.path}: {os.strerror(reason.code)}; free some space, or collect packets")
         if isinstance(reason, lmdb.ReadersFullError):
-            return StoreError(f"{self.path}: too many readers at a time: close some")
+            return StoreError(f"{self.path}: too many readers at a time; close some")
         if isinstance(reason, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError | lmdb.PanicError):
             return self._damaged(reason)
         return StoreError(f"{self.path}: {reason}")
 
     def _damaged(self, reason: Exception) -> StoreError:
         return StoreDamaged(
-            f"{self.path}: damaged ({reason}); `gossamer log info {self.path}` says what is readable, and another"
-            " logger can fill a new store"
+            f"{self.path}: damaged ({reason}); `gossamer log info {self.path}` shows what is still readable, and"
+            " another logger can fill a new store"
         )
 
 
@@ -226,7 +228,7 @@ def _open(path: Path, writable: bool, map_bytes: int | None) -> lmdb.Environment
 
 
 def _open_mapped(path: Path, writable: bool, map_bytes: int) -> lmdb.Environment:
-    """`map_bytes`: 0 takes what the writer took."""
+    """Open the environment; `map_bytes` 0 takes the size that the writer chose."""
     try:
         return lmdb.open(
             str(path), map_size=map_bytes, readonly=not writable, create=writable, mode=0o644, max_dbs=len(DATABASES)
@@ -240,7 +242,7 @@ def _open_mapped(path: Path, writable: bool, map_bytes: int) -> lmdb.Environment
 
 
 def _allocate_locks(path: Path) -> None:
-    """LMDB writes its table of readers through a map: on a full file system that would be a bus error."""
+    """Allocate the lock file: LMDB writes it through a map, which would be a bus error on a full file system."""
     try:
         descriptor = os.open(path / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -253,7 +255,7 @@ def _allocate_locks(path: Path) -> None:
 
 
 def _file_system_bytes(path: Path) -> int:
-    """As large as the file can get: then the map grows only if the file system does. Address space costs nothing."""
+    """The most that the file can grow to: then the map grows only if the file system does. Address space is free."""
     system = os.statvfs(path)
     return max(MAP_BYTES_MIN, system.f_blocks * system.f_frsize // MAP_BYTES_MIN * MAP_BYTES_MIN)
 
@@ -263,7 +265,7 @@ _sharing = threading.Lock()
 
 
 def acquire(path: Path, *, writable: bool, map_bytes: int | None = None) -> Environment:
-    """The environment in this directory, opened if it is not yet."""
+    """The environment in this directory, opened if it is not open yet."""
     with _sharing:
         with suppress(OSError):
             status = os.stat(path / DATA_FILE)
@@ -280,7 +282,7 @@ def acquire(path: Path, *, writable: bool, map_bytes: int | None = None) -> Envi
 
 
 def release(environment: Environment) -> None:
-    """One user less; the last one closes it."""
+    """Give an environment back; its last user closes it."""
     with _sharing:
         environment.users -= 1
         if not environment.users:
@@ -289,7 +291,7 @@ def release(environment: Environment) -> None:
 
 
 def _forget_after_fork() -> None:
-    """A child must not use, and could not open again, what its parent has open."""
+    """Forget what the parent has open: a child must not use it, and could not open it again."""
     global _sharing
     _sharing = threading.Lock()
     for environment in _shared.values():

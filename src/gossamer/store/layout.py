@@ -1,14 +1,14 @@
-"""What lies in the store, and under which keys. If one of these changes, or `blocks`, or what a datagram is (`wire`),
-`VERSION` goes up.
+"""What is in the store, and under which keys. If one of these changes, or `packed_blocks`, or what a datagram is
+(`wire`), `VERSION` goes up.
 
-    packets    sender, number of the first packet (8 bytes each, most significant first) -> a block (see `blocks`)
+    packets    sender, number of the first packet (8 bytes each, most significant first) -> a block (`packed_blocks`)
     held       sender, first -> last: the ranges of packets that can be read
     collected  sender, first -> last: the ranges that are done with
     consumers  name -> time, then (sender, committed) for each sender
     about      version, group, created, checked out
 
-Values end in a CRC-32 (see `with_checksum`), blocks have their own. The order of the keys is that of sender and number,
-so a range is read, and deleted, in one sweep.
+Values end in a CRC-32 (see `with_checksum`), blocks have their own. Keys are ordered by sender and number, so a range
+is read, and deleted, in one sweep.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ NUMBER_MAX: Final = (1 << 63) - 1
 DATAGRAM_BYTES_MAX: Final = 65_535
 CONSUMER_BYTES_MAX: Final = 255
 CONTENT_BYTES_MAX: Final = 16 << 20
-"""For a value that is no block: a consumer with a million senders."""
+"""For a value that is not a block: a consumer with a million senders."""
 
 KEY: Final = Struct(">QQ")
 NUMBER: Final = Struct(">Q")
 
 
 def with_checksum(key: bytes, content: bytes) -> bytes:
-    """The value for `content` under `key`: a CRC-32 of both behind it. (A block has its own.)"""
+    """The value for `content` under `key`: the content, then a CRC-32 of both. (A block has its own.)"""
     return content + crc32(content, crc32(key)).to_bytes(4, "big")
 
 
@@ -44,36 +44,36 @@ def without_checksum(key: bytes | memoryview, value: bytes | memoryview) -> byte
 
 
 def check_entries(entries: Iterable[LogEntry]) -> None:
-    """StoreError for what no store could hold."""
+    """Raise StoreError for entries that no store could hold."""
     for sender, seqno, time_ns, datagram in entries:
         if not 0 <= sender < 1 << 64 or not 0 <= seqno < 1 << 63:
             raise StoreError(f"packet {seqno} of sender {sender}: numbers are 0 to 2**63 - 1, senders 0 to 2**64 - 1")
         if not 0 <= time_ns < 1 << 64:
             raise StoreError(f"packet {seqno} of sender {sender}: time_ns is {time_ns}, not 0 to 2**64 - 1")
         if len(datagram) > DATAGRAM_BYTES_MAX:
-            raise StoreError(f"packet {seqno} of sender {sender}: {len(datagram)} bytes are more than a datagram")
+            raise StoreError(f"packet {seqno} of sender {sender}: {len(datagram)} bytes, more than a datagram can have")
 
 
 def check_commit(consumer: str, positions: Horizon) -> None:
-    """StoreError for what is not the name or the position of a consumer."""
+    """Raise StoreError for an invalid name or position of a consumer."""
     if not 1 <= len(consumer.encode()) <= CONSUMER_BYTES_MAX:
         raise StoreError(f"consumer {consumer!r}: a name has 1 to {CONSUMER_BYTES_MAX} bytes")
     for sender, committed in positions.items():
         if not 0 <= sender < 1 << 64 or not 0 <= committed < 1 << 63:
-            raise StoreError(f"consumer {consumer!r}: {committed} of sender {sender} is no position")
+            raise StoreError(f"consumer {consumer!r}: {committed} of sender {sender} is not a position")
 
 
 def pack_consumer(committed: Horizon, time_ns: int) -> bytes:
-    """The value of a consumer."""
+    """Pack a consumer as a value."""
     return NUMBER.pack(time_ns) + b"".join(KEY.pack(*item) for item in sorted(committed.items()))
 
 
 def unpack_consumer(name: str, value: bytes) -> Consumer:
-    """The consumer with this value."""
+    """Unpack a consumer from its value."""
     (time_ns,) = NUMBER.unpack_from(value)
     return Consumer(name, dict(KEY.iter_unpack(value[NUMBER.size :])), time_ns)
 
 
 def advanced(committed: Horizon, positions: Horizon) -> Horizon:
-    """Both together: for each sender the later position."""
+    """Merge both: for each sender the later position."""
     return committed | {sender: max(at, committed.get(sender, 0)) for sender, at in positions.items()}

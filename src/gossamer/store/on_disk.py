@@ -1,10 +1,10 @@
-"""The log store on disk, in LMDB: one process writes, any number read meanwhile.
+"""The log store on disk, in LMDB: one process writes while any number may read.
 
 Every `append` is one transaction and one sync (group commit: the logger gathers, the store does not), and its packets
-lie together in `blocks`: the more of a sender come at a time, the better. The writer keeps the ranges that are held
-and collected in memory and writes what changes of them in the same transaction as the packets, so opening a store of
-any size takes as long as reading its ranges. A second logger is kept out by a lock on a file of its own, since LMDB's
-lock is only held during a transaction, and consumers commit from other processes.
+are stored together in `packed_blocks`: the more packets of a sender at a time, the better. The writer keeps the ranges
+that are held and collected in memory and writes their changes in the same transaction as the packets, so opening a
+store of any size takes no longer than reading its ranges. A lock on a separate file keeps out a second logger, since
+LMDB's lock is only held during a transaction, and consumers commit from other processes.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ T = TypeVar("T")
 
 LOCK_FILE: Final = "logger.lock"
 READ_BYTES: Final = 128 << 10
-"""About what one read transaction copies."""
+"""About how much one read transaction copies."""
 SWEEP_ENTRIES_MAX: Final = 16_384
 SWEEP_BYTES: Final = 64 << 20
-"""About what one transaction collects: few enough pages that noting them as free fits into the reserve."""
+"""About how much one transaction collects: few enough pages that listing them as free fits into the reserve."""
 SMALL_BYTES: Final = 64 << 10
-"""Room that is asked for where only tables change."""
+"""Room to ask for if only tables change."""
 
 
 class LmdbStore:
-    """A `LogStore` in a directory. Make one with `open_store`. One thread at a time writes, any number read."""
+    """A `LogStore` in a directory, opened with `open_store`. One thread at a time may write, any number may read."""
 
     def __init__(self, path: Path, *, group: str | None, readonly: bool, map_bytes: int | None) -> None:
         self.path: Final = path
@@ -157,7 +157,7 @@ class LmdbStore:
     # Reading
 
     def read(self, sender: int, first: int, last: int) -> Iterator[LogEntry]:
-        """See `LogStore`. No transaction is open while the caller works: it may take as long as it likes."""
+        """See `LogStore`. No transaction is open between entries, so the caller may take as long as it likes."""
         first, last = max(first, 0), min(last, NUMBER_MAX)
         while first <= last:
             entries, damaged, first = self._read_some(sender, first, last)
@@ -213,27 +213,27 @@ class LmdbStore:
         self.close()
 
     def _check_about(self, group: str | None) -> str:
-        """Whether this is a store for us; the name of its group. A new one becomes ours."""
+        """Check version and group; returns the name of the group. A new store becomes that of `group`."""
         about = self._rows("about")
         if not about:
             if self.readonly:
-                raise StoreError(f"{self.path}: the store is not ready yet: a logger is just making it")
+                raise StoreError(f"{self.path}: the store is not ready yet; a logger is just making it, try again")
             about = {b"version": NUMBER.pack(VERSION), b"created": NUMBER.pack(time.time_ns()), b"group": b""}
             self._put_about(about)
             _sync_directories(self.path)
         (version,) = NUMBER.unpack(about[b"version"])
         if version > VERSION:
             raise StoreError(
-                f"{self.path}: a store of version {version}, this gossamer knows {VERSION}: update gossamer"
+                f"{self.path}: a store of version {version}, this gossamer knows {VERSION}; update gossamer"
             )
         if version < VERSION:
             raise StoreError(
-                f"{self.path}: a store of version {version}, of an older gossamer that sent other datagrams; "
+                f"{self.path}: a store of version {version}, from an older gossamer with another format of datagrams; "
                 f"this one reads version {VERSION}: export it with the older one, or give another --store"
             )
         known = about[b"group"].decode()
         if group is not None and known and known != group:
-            raise StoreError(f"{self.path}: the store of group {known!r}, not of {group!r}: give another --store")
+            raise StoreError(f"{self.path}: the store of group {known!r}, not of {group!r}; give another --store")
         if group and not known and not self.readonly:
             self._put_about({b"group": group.encode()})
         return known or group or ""
@@ -246,18 +246,18 @@ class LmdbStore:
         self._write(work, SMALL_BYTES)
 
     def _load(self) -> tuple[PacketSets, PacketSets]:
-        """The ranges held and collected; those held are found anew if that table is missing or damaged."""
+        """Load the ranges held and collected; those held are rebuilt if their table is missing or damaged."""
         collected = self._ranges("collected")
         try:
             held = self._ranges("held")
-        except StoreError:  # that table can be made anew; if it is more than that, this fails, too
+        except StoreError:  # this table can be rebuilt; if more than that is damaged, rebuilding fails, too
             held = {}
         if not held and self._env.tree_bytes("packets"):
             held = self._rebuild(collected)
         return held, collected
 
     def _rebuild(self, collected: PacketSets) -> PacketSets:
-        """The table `held` anew, from the blocks."""
+        """Rebuild the table `held` from the blocks; returns its ranges."""
 
         def work(transaction: Writing) -> PacketSets:
             held = block_table.numbers(transaction.cursor(self._db("packets")))
@@ -284,13 +284,13 @@ class LmdbStore:
 
     def _may_write(self) -> None:
         if self.readonly:
-            raise StoreError(f"{self.path}: opened for reading: only the logger appends and collects")
+            raise StoreError(f"{self.path}: opened for reading; only the logger appends and collects")
         if self._broken is not None:
             raise StoreError(f"{self._broken}; nothing more is stored until the store is opened again")
 
     def _write(self, work: Callable[[Writing], T], new_bytes: int, **room: int) -> T:
-        """One transaction of the logger. After a failure that is not for want of room nobody knows what the disk does
-        next: the store takes nothing more."""
+        """Do one transaction of the logger. After a failure other than lack of room, nobody knows what the disk will
+        do next: the store accepts nothing more."""
         self._may_write()
         try:
             return self._env.write(work, new_bytes, **room)
@@ -301,7 +301,7 @@ class LmdbStore:
             raise
 
     def _unknown(self, sender: int, by_number: dict[int, LogEntry]) -> RangeSet:
-        """Those of these numbers that are neither held nor collected."""
+        """The numbers that are neither held nor collected."""
         numbers = RangeSet()
         for number in sorted(by_number):
             numbers.add(number)
@@ -311,12 +311,12 @@ class LmdbStore:
         return numbers
 
     def _pages_for(self, items: list[tuple[bytes, bytes]]) -> int:
-        """The bytes of all pages that a transaction with these items may write, about and at most."""
+        """An upper estimate of the bytes in all pages that a transaction with these items may write."""
         page = self._env.page_bytes
         return sum((len(value) + 64 + page) // page * page for _, value in items) + SMALL_BYTES
 
     def _collect_range(self, sender: int, first: int, last: int) -> int:
-        """A sweep over the packets from `first` to `last`, in as few transactions as the reserve allows."""
+        """Collect `first..last`, in as few transactions as the reserve allows; returns how many packets were held."""
         count = 0
         while first <= last:
             here = RangeSet(self._held.get(sender, RangeSet()).within(first, last))
@@ -341,7 +341,7 @@ class LmdbStore:
         return max(64, min(SWEEP_ENTRIES_MAX, SWEEP_BYTES // average))
 
     def _read_some(self, sender: int, first: int, last: int) -> tuple[list[LogEntry], Damaged | None, int]:
-        """What is held of `first..last`, or the beginning of it: the entries, what stopped us, and where to go on."""
+        """Read some of what is held of `first..last`; returns the entries, the damage met, and where to continue."""
         found: list[PackedBlock] = []
         damaged: Damaged | None = None
         copied = 0
@@ -353,7 +353,7 @@ class LmdbStore:
                     first = last + 1
                     break
                 block = block_table.find(packets, sender, *piece)
-                if block is None:  # held, and not there
+                if block is None:  # listed as held, but not there
                     damaged = Damaged(sender, piece[0])
                 else:
                     found.append(block)
@@ -376,23 +376,23 @@ class LmdbStore:
 def open_store(
     path: str | os.PathLike[str], *, group: str | None = None, readonly: bool = False, map_bytes: int | None = None
 ) -> LmdbStore:
-    """The store in this directory; made if it is not there, unless `readonly`.
+    """Open the store in this directory, creating it if needed unless `readonly`.
 
-    There is one writer, the logger; with `readonly` any process reads, and commits for consumers. `group` must be the
-    one that the store was made for. `map_bytes` is how large the map is at first; leave it to the store.
-    StoreError says why it cannot be opened.
+    There is one writer, the logger; with `readonly`, any process can read, and commit for consumers. `group` must be
+    the one that the store was made for. `map_bytes` is the initial size of the map; leave it to the store. StoreError
+    says why the store cannot be opened.
     """
     directory = Path(path)
     if not readonly:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as reason:
-            raise StoreError(f"{directory}: no directory for a store ({reason.strerror})") from reason
+            raise StoreError(f"{directory}: cannot make a store here ({reason.strerror})") from reason
     return LmdbStore(directory, group=group, readonly=readonly, map_bytes=map_bytes)
 
 
 def _lock(path: Path) -> int:
-    """Be the only logger of this store for as long as the descriptor is open, however the process ends."""
+    """Lock the store against other loggers for as long as the returned descriptor is open, however the process ends."""
     try:
         descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as reason:
@@ -403,15 +403,15 @@ def _lock(path: Path) -> int:
         owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(descriptor)
         raise StoreError(
-            f"{path}: another logger has this store, process {owner}: stop it, or give another --store"
+            f"{path}: another logger has this store, process {owner}; stop it, or give another --store"
         ) from None
-    with suppress(OSError):  # a full disk: the lock counts, the number is only for the message above
+    with suppress(OSError):  # a full disk: only the lock matters, the number is just for the message above
         os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
     return descriptor
 
 
 def _sync_directories(path: Path) -> None:
-    """Make the names of a new store as durable as its content."""
+    """Make the directory entries of a new store as durable as its content."""
     for directory in (path, path.absolute().parent):
         descriptor = os.open(directory, os.O_RDONLY)
         try:
@@ -430,14 +430,14 @@ def _shortened(held: RangeSet, last: int, entries_max: int) -> int:
 
 
 def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, LogEntry]) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values for these of a sender's entries."""
+    """Pack these entries of a sender into keys and values."""
     for first, last in numbers.ranges():
         for block in packed_blocks.blocks_of([by_number[number] for number in range(first, last + 1)]):
             yield KEY.pack(sender, block.first), block.pack()
 
 
 def _intact(found: list[PackedBlock], damaged: Damaged | None) -> tuple[list[LogEntry], Damaged | None]:
-    """The entries of these blocks up to a damaged one, and that one; else the one that comes behind them."""
+    """The entries of these blocks up to a damaged one, and that one; if all are intact, the `damaged` after them."""
     entries: list[LogEntry] = []
     for block in found:
         intact, broken = block.entries()

@@ -1,13 +1,13 @@
-"""Blocks: consecutive packets of one sender that were stored together lie together.
+"""Blocks: consecutive packets of one sender that were stored together are kept together.
 
-LMDB has pages of 4 KB, and a packet of an Ethernet's size to a page would waste two thirds of the disk and of every
-sync. So a run of packets is cut into blocks; one value of the store is one block:
+LMDB has pages of 4 KB, and one packet of Ethernet size per page would waste two thirds of the disk and of every sync.
+So a run of packets is cut into blocks; one value of the store is one block:
 
     count (2 bytes); for each packet its time (8), its length (4) and its CRC-32 (4); the CRC-32 of all this (4);
-    the datagrams, one behind the other
+    the datagrams, one after the other
 
-The checksum of the table begins with the block's key, so a block under another's key does not pass for its own. Of the
-packets of a block those count that the table `held` names; a block goes when the last of them goes.
+The checksum of the table begins with the block's key, so a block under the wrong key is not accepted. Only the packets
+that the table `held` lists count; a block is deleted with the last of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ from gossamer.store.layout import DATAGRAM_BYTES_MAX
 
 PACKETS_MAX: Final = 64
 BYTES_FULL: Final = 96 << 10
-"""A block that has reached this takes no more."""
+"""A block that has reached this size takes no more packets."""
 
 _COUNT: Final = Struct(">H")
 _ROW: Final = Struct(">QII")
 _CHECKSUM: Final = Struct(">I")
 BLOCK_BYTES_MAX: Final = (
     _COUNT.size + PACKETS_MAX * _ROW.size + _CHECKSUM.size + BYTES_FULL + DATAGRAM_BYTES_MAX
-)  # the last packet may reach over BYTES_FULL
+)  # the last packet may exceed BYTES_FULL
 
 
 ALL: Final = slice(None)
@@ -39,7 +39,7 @@ class BlockError(ValueError):
 
 
 class PackedBlock(NamedTuple):
-    """A block, or the part of one that was asked for: the table was intact, the packets are checked when taken."""
+    """A block, or the requested part of one: its table was intact, its packets are checked by `entries`."""
 
     sender: int
     first: int
@@ -53,7 +53,7 @@ class PackedBlock(NamedTuple):
         return self.first + len(self.times) - 1
 
     def entries(self) -> tuple[list[LogEntry], Damaged | None]:
-        """Its packets up to the first damaged one, and that one."""
+        """The packets up to the first damaged one, and the error for that one, or None."""
         datagrams, damaged = self.datagrams, None
         found = tuple(map(crc32, datagrams))
         if found != self.checksums:
@@ -65,7 +65,7 @@ class PackedBlock(NamedTuple):
         return list(map(tuple.__new__, repeat(LogEntry), rows)), damaged
 
     def pack(self) -> bytes:
-        """The value for a block of these packets, damaged ones included."""
+        """Pack the block as a value, including damaged packets."""
         table = _COUNT.pack(len(self.datagrams)) + b"".join(
             map(_ROW.pack, self.times, map(len, self.datagrams), self.checksums)
         )
@@ -74,7 +74,7 @@ class PackedBlock(NamedTuple):
 
 
 def blocks_of(run: Sequence[LogEntry]) -> Iterator[PackedBlock]:
-    """The blocks that hold these consecutive packets of one sender."""
+    """Cut these consecutive packets of one sender into blocks."""
     for start, end in _cut([len(entry.datagram) for entry in run]):
         sender, first, _, _ = run[start]
         _, _, times, datagrams = zip(*run[start:end], strict=True)
@@ -82,11 +82,11 @@ def blocks_of(run: Sequence[LogEntry]) -> Iterator[PackedBlock]:
 
 
 def unpack(sender: int, first: int, value: bytes | memoryview, wanted: slice = ALL) -> PackedBlock:
-    """The block with this key and value, or the `wanted` of its packets; BlockError if its table is damaged."""
+    """Unpack the block with this key and value, or its `wanted` packets; BlockError if its table is damaged."""
     count = count_packets(value)
     table_end = _COUNT.size + count * _ROW.size
     start = table_end + _CHECKSUM.size
-    # a damaged length is seen before anything is copied: it would lead out of the file
+    # find a damaged length before anything is copied: it would lead out of the file
     if not 1 <= count <= PACKETS_MAX or not start <= len(value) <= BLOCK_BYTES_MAX:
         raise BlockError
     table = bytes(value[:table_end])
@@ -101,7 +101,7 @@ def unpack(sender: int, first: int, value: bytes | memoryview, wanted: slice = A
 
 
 def count_packets(value: bytes | memoryview) -> int:
-    """How many packets a block has, if its table is intact."""
+    """The number of packets in a block, if its table is intact."""
     return int.from_bytes(value[: _COUNT.size], "big")
 
 

@@ -1,6 +1,6 @@
-"""Ranges in a table of LMDB, one row each, `sender, first -> last`: a change costs the rows that it touches.
+"""Ranges in an LMDB table, one row each, `sender, first -> last`: a change costs only the rows that it touches.
 
-ValueError or struct.error from any of these: the table is damaged.
+If one of these functions raises ValueError or struct.error, the table is damaged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(table: Table) -> PacketSets:
-    """All of it."""
+    """Load the whole table."""
     found: PacketSets = {}
     for key, value in table.iternext() if table.first() else ():
         sender, first = KEY.unpack(key)
@@ -37,7 +37,7 @@ def next_range(table: Table, sender: int, first: int, last: int) -> Range | None
 
 
 def add(table: Table, sender: int, first: int, last: int) -> None:
-    """Put `first..last` in, joining what it touches."""
+    """Add `first..last`, joining the ranges that it touches."""
     touched = _take(table, sender, max(0, first - 1), last + 1)
     if touched:
         first, last = min(first, touched[0][0]), max(last, touched[-1][1])
@@ -45,7 +45,7 @@ def add(table: Table, sender: int, first: int, last: int) -> None:
 
 
 def discard(table: Table, sender: int, first: int, last: int) -> None:
-    """Take `first..last` out, as far as it is in."""
+    """Remove what there is of `first..last`."""
     for row_first, row_last in _take(table, sender, first, last):
         if row_first < first:
             _put(table, sender, row_first, first - 1)
@@ -59,7 +59,7 @@ def _put(table: Table, sender: int, first: int, last: int) -> None:
 
 
 def _take(table: Table, sender: int, first: int, last: int) -> list[Range]:
-    """The rows that have something of `first..last`, which leave the table."""
+    """Remove the rows that overlap `first..last` from the table, and return them."""
     taken: list[Range] = []
     if not _seek(table, sender, first):
         return taken
@@ -82,7 +82,7 @@ def _seek(table: Table, sender: int, number: int) -> bool:
 
 
 def _row(table: Table, sender: int) -> Range | None:
-    """The row under the cursor, if it is one of `sender`."""
+    """The row under the cursor, if it belongs to `sender`."""
     key = table.key()
     if not key:
         return None

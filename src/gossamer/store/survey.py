@@ -1,7 +1,7 @@
 """What is in a store, for people and scripts: senders, ranges, sizes, consumers; and what is left of a damaged one.
 
-LMDB trusts its file, so a damaged one may kill who reads it. The reading is therefore done by a child process; if it
-dies, that is a finding like any other.
+LMDB trusts its file, so a damaged file may kill the process that reads it. Therefore a child process does the reading;
+if it dies, that is a finding like any other.
 """
 
 import json
@@ -24,8 +24,8 @@ Progress = Callable[[float], None]
 def survey(path: Path, *, verify: bool = False, progress: Progress = lambda done: None) -> dict[str, Any]:
     """What the store holds, as plain data.
 
-    With `verify` every packet is read, and `damaged` lists those that cannot be. Of a store that is damaged as a whole
-    `error` says why, and `senders` what can be salvaged. StoreError if there is none, or it is not for us.
+    With `verify`, every packet is read, and `damaged` lists those that cannot be. If the store as a whole is damaged,
+    `error` says why, and `senders` what can be salvaged. StoreError if there is no store, or it is not one of ours.
     """
     try:
         return _in_child(path, lambda: _survey(path, verify, progress))
@@ -66,7 +66,7 @@ def _sender(held: RangeSet, collected: RangeSet) -> dict[str, Any]:
 
 
 def _times(store: LogStore, sender: int, held: RangeSet) -> dict[str, int]:
-    """When its first and its last packet were stored; nothing of one that is damaged."""
+    """When the first and the last packet of a sender were stored; without those that are damaged."""
     found: dict[str, int] = {}
     if held:
         for name, number in (("oldest_ns", held.first), ("newest_ns", held.last)):
@@ -77,7 +77,7 @@ def _times(store: LogStore, sender: int, held: RangeSet) -> dict[str, int]:
 
 
 def _consumer(consumer: Consumer, held: PacketSets) -> dict[str, Any]:
-    """Its positions, when it last committed, and how many packets it holds back."""
+    """The positions of a consumer, when it last committed, and how many packets it holds back."""
     behind = sum(
         last - first + 1
         for sender, numbers in held.items()
@@ -112,7 +112,7 @@ def _count(table: PacketSets) -> int:
 
 
 def _in_child(path: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of `work`, which is done by a child; StoreDamaged if that dies."""
+    """Do `work` in a child process and return its result; StoreDamaged if the child dies."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -125,7 +125,7 @@ def _in_child(path: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     if status:
         name = signal.Signals(-status).name if status < 0 else f"status {status}"
         raise StoreDamaged(
-            f"{path}: damaged so badly that reading it ends the reader ({name}); a logger must not use it"
+            f"{path}: damaged so badly that reading it kills the reader ({name}); a logger must not use it"
         )
     kind, result = json.loads(answer)
     if kind == "result":
@@ -134,7 +134,7 @@ def _in_child(path: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _answer(pipe: int, work: Callable[[], dict[str, Any]]) -> None:
-    """Do it, say it, and end the process without what the parent would do at its end."""
+    """Do `work`, write the answer, and end the process without the parent's clean-up."""
     status = 1
     try:
         answer: tuple[str, Any]

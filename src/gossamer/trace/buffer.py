@@ -1,6 +1,6 @@
-"""Rows on their way: taken one by one, handed on in groups.
+"""A buffer for rows: taken one by one, passed on in groups.
 
-Rows wait as one flat Python list, eight values each. Flat, because `list.extend(tuple)` keeps no tuple alive:
+Rows wait in one flat Python list, eight values each. It is flat because `list.extend(tuple)` keeps no tuple alive:
 a list of tuples takes three times as long to fill, most of it in the garbage collector. Strided slices cut a
 group into columns, and `struct.pack`, the fastest way that Python has, turns them into machine integers.
 """
@@ -20,21 +20,21 @@ _FORMAT = {"int64": "q", "int32": "i", "string": "i"}
 _GIVEN = [name for name in COLUMNS if name != "run"]
 
 _MANY = 8
-"""From so many rows alike on, `many` is cheaper than as many rows."""
+"""From this many equal rows on, `many` is cheaper than single rows."""
 
 Values = list[int | str]
-"""Rows laid end to end."""
+"""The values of rows, laid end to end."""
 
 Chunk = Values | tuple[Row, "array[int]"]
-"""Rows laid end to end; or one row, and the members for whom it is the same."""
+"""The values of rows, laid end to end; or one row, and the members for which it is the same."""
 
 
 class RowBuffer:
-    """Takes rows and hands them to `_take`, about `GROUP_ROWS` at a time.
+    """Takes rows and passes them to `_take`, about `GROUP_ROWS` at a time.
 
-    `row` and `many` are the plain ways. Where every nanosecond counts, bind `append` to a local name, give it
-    whole `schema.Row` tuples, and call `spill` now and then (once per simulated event, say): `append` alone
-    hands nothing on, so the rows it took pile up until the next `spill`, `row` or `many`.
+    `row` and `many` are the simple interface. Where every nanosecond counts, bind `append` to a local name, give
+    it whole `schema.Row` tuples, and call `spill` now and then (say, once per simulated event): `append` alone
+    passes nothing on, so its rows pile up until the next `spill`, `row` or `many`.
     """
 
     append: Callable[[Row], None]
@@ -46,7 +46,7 @@ class RowBuffer:
         self._chunk_rows = 0
 
     def row(self, t_ns: int, member: int, kind: str, sender: int, seqno: int, peer: int, size: int, phase: str) -> None:
-        """Takes one row; columns that do not apply are -1 or ""."""
+        """Take one row; columns that do not apply are -1 or ""."""
         values = self._values
         values.extend((t_ns, member, kind, sender, seqno, peer, size, phase))
         if len(values) >= _GROUP_VALUES:
@@ -63,7 +63,7 @@ class RowBuffer:
         size: int,
         phase: str,
     ) -> None:
-        """Takes one row for each of `members`, alike in everything else: far cheaper than so many times `row`."""
+        """Take one row for each of `members`, equal in everything else; far cheaper than many calls of `row`."""
         if len(members) < _MANY:
             for member in members:
                 self._values.extend((t_ns, member, kind, sender, seqno, peer, size, phase))
@@ -75,7 +75,7 @@ class RowBuffer:
             self.spill()
 
     def spill(self) -> None:
-        """Hands on the rows that wait, if they are enough for a group; cheap if they are not."""
+        """Pass on the waiting rows if they are enough for a group; cheap if they are not."""
         if self._chunk_rows * _WIDTH + len(self._values) >= _GROUP_VALUES:
             self._spill_rest()
 
@@ -89,27 +89,27 @@ class RowBuffer:
         if self._values:
             self._chunks.append(self._values.copy())
             self._chunk_rows += len(self._values) // _WIDTH
-            self._values.clear()  # the same list goes on: `append` is bound to it
+            self._values.clear()  # keep the same list: `append` is bound to it
 
     def _take(self, chunks: list[Chunk]) -> None:
         raise NotImplementedError
 
 
 class Codes(dict[str, int]):
-    """Codes of the names looked up so far, in order of appearance."""
+    """The codes of the names looked up so far, in order of appearance."""
 
     def __missing__(self, name: str) -> int:
         return self.setdefault(name, len(self))
 
 
 def pack(chunks: Iterable[Chunk], phases: Codes) -> dict[str, bytes]:
-    """The columns of rows as machine integers; kinds and phases as codes of 32 bits."""
+    """Pack the columns of rows as machine integers; kinds and phases as codes of 32 bits."""
     packed = [_pack_many(*c, phases) if isinstance(c, tuple) else _pack_values(c, phases) for c in chunks]
     return {name: b"".join(columns[name] for columns in packed) for name in _GIVEN}
 
 
 def _pack_many(row: Row, members: array[int], phases: Codes) -> dict[str, bytes]:
-    """One row's worth of each column, as often as there are members."""
+    """Pack one row, repeated for each of the members."""
     columns = {name: value * len(members) for name, value in _pack_values(list(row), phases).items()}
     return columns | {"member": members.tobytes()}
 
@@ -134,9 +134,9 @@ def _fault(values: Values) -> str:
     for at in range(0, len(values), _WIDTH):
         row = values[at : at + _WIDTH]
         if len(row) < _WIDTH:
-            return f"the row {row} has not {_WIDTH} values"
+            return f"the row {row} does not have {_WIDTH} values"
         if row[2] not in list(CODE):
-            return f"unknown kind {row[2]!r} in the row {row}; known are {', '.join(CODE)}"
+            return f"unknown kind {row[2]!r} in the row {row}; known kinds: {', '.join(CODE)}"
         if not all(isinstance(row[i], int) for i in (0, 1, 3, 4, 5, 6)):
-            return f"the row {row} holds something else than a number where a number belongs"
+            return f"the row {row} has something other than a number where a number belongs"
     return ""

@@ -1,7 +1,7 @@
-"""Streams a trace back as `Rows`, batch by batch.
+"""Read a trace as `Rows`, batch by batch.
 
 Whatever is wrong with a file (absent, not Parquet, truncated, a column missing, of another type or with
-nulls, an unknown kind) is a `TraceError` of one line that begins with the path, never any other error.
+nulls, an unknown kind) raises a `TraceError` of one line that begins with the path, never any other error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read(path: Path) -> Iterator[Rows]:
 
 
 def metadata(path: Path) -> dict[str, Any]:
-    """The JSON object that the writer put beside the rows; empty if there is none."""
+    """The JSON object that the writer stored with the rows; empty if there is none."""
     with _opened(path) as file:
         text = (file.metadata.metadata or {}).get(METADATA_KEY, b"{}")
         try:
@@ -52,14 +52,14 @@ def metadata(path: Path) -> dict[str, Any]:
 
 
 def row_count(path: Path) -> int:
-    """How many rows the trace has, from its footer."""
+    """The number of rows in the trace, from its footer."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The open file, its schema checked; every failure inside becomes a TraceError."""
+    """Open the file and check its schema; every failure inside becomes a TraceError."""
     try:
         with pq.ParquetFile(path) as file:
             _check_schema(file.schema_arrow)
@@ -81,18 +81,18 @@ def _check_schema(schema: pa.Schema) -> None:
         found = schema.field(name).type
         found = found.value_type if pa.types.is_dictionary(found) else found
         if str(found).removeprefix("large_") != kind:
-            raise TraceError(f"the column {name!r} is {found} and must be {kind}")
+            raise TraceError(f"the column {name!r} is {found}, but must be {kind}")
 
 
 def _rows(batch: pa.RecordBatch, first: int, phases: dict[str, int]) -> Rows:
-    batch.validate(full=True)  # Parquet pages of other writers may have no checksum
+    batch.validate(full=True)  # Parquet pages from other writers may have no checksum
     for name in _READ:
         if batch.column(name).null_count:
             raise TraceError(f"the column {name!r} holds a null at or after row {first}")
     kind, kinds = _codes(batch.column("kind"))
     unknown = [name for name in kinds if name not in CODE]
     if unknown:
-        raise TraceError(f"unknown kind {unknown[0]!r} at or after row {first}; known are {', '.join(KINDS)}")
+        raise TraceError(f"unknown kind {unknown[0]!r} at or after row {first}; known kinds: {', '.join(KINDS)}")
     phase, names = _codes(batch.column("phase"))
     return Rows(
         number=np.arange(first, first + len(batch), dtype=np.int64),

@@ -1,6 +1,6 @@
-"""What a run leaves behind: counters always, trace rows if somebody wants them.
+"""What a run leaves behind: always counters, and trace rows on request.
 
-Counting is by message kind and member; rows follow the one schema of `gossamer.trace`.
+Counters are by message kind and member; rows follow the one schema of `gossamer.trace`.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Recorder:
             self._sink.many(_ns(now), members, "receive", sender, seqno, transmitter, 0, phase)
 
     def published(self, now: float, packet: Packet) -> None:
-        """A packet exists."""
+        """A packet was published."""
         self._packet(now, (packet.sender,), "publish", packet, "")
 
     def delivered(self, now: float, members: Sequence[int], packet: Packet, phase: Phase) -> None:
@@ -54,13 +54,13 @@ class Recorder:
         self._packet(now, members, "deliver", packet, phase)
 
     def lost(self, now: float, member: int, effect: ReportLost) -> None:
-        """`member` gave up."""
+        """`member` gave up some packets."""
         if self._sink is not None:
             for seqno in range(effect.first, effect.last + 1):
                 self._sink.row(_ns(now), member, "lost", effect.sender, seqno, EVERYONE, 0, effect.reason)
 
     def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
-        """`member` takes part from now on, and is owed what comes after `horizon`."""
+        """`member` takes part from now on, and is owed all packets after `horizon`."""
         self.noted(now, member, "join")
         if self._sink is not None:
             for sender, last in sorted(horizon.items()):
@@ -72,13 +72,13 @@ class Recorder:
             self._sink.row(_ns(now), member, kind, sender, seqno, EVERYONE, 0, "log")
 
     def stable(self, now: float, member: int, effect: MarkStable) -> None:
-        """`member` takes these for stable."""
+        """`member` considers these packets stable."""
         if self._sink is not None:
             for seqno in range(effect.first, effect.last + 1):
                 self._sink.row(_ns(now), member, "stable", effect.sender, seqno, EVERYONE, 0, "")
 
     def note(self, now: float, member: int, effect: Note) -> None:
-        """What a stack has to say of itself."""
+        """What a stack notes about itself."""
         if self._sink is not None:
             self._sink.row(_ns(now), member, effect.kind, effect.sender, effect.seqno, effect.peer, 0, effect.phase)
 
@@ -87,7 +87,7 @@ class Recorder:
         self.noted(now, member, "drop", reason)
 
     def noted(self, now: float, member: int, kind: str, phase: str = "") -> None:
-        """Something befell `member`: join, leave, crash, recover, drop."""
+        """Something happened to `member`: join, leave, crash, recover, drop."""
         if self._sink is not None:
             self._sink.row(_ns(now), member, kind, -1, -1, EVERYONE, 0, phase)
 
@@ -102,7 +102,7 @@ def _ns(time: float) -> int:
 
 
 def _carried(message: Message) -> tuple[int, int, str]:
-    """The packet that a message carries, and by which rung; -1 and "" if it carries none."""
+    """The packet that a message carries, and its rung; -1 and "" if it carries none."""
     if isinstance(message, Data):
         return message.packet.sender, message.packet.seqno, FIRST_PASS
     if isinstance(message, Repair):

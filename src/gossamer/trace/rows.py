@@ -69,7 +69,7 @@ class Rows:
         return mask
 
     def describe(self, i: SupportsIndex) -> dict[str, object]:
-        """Row `i` of this batch in words, for a report."""
+        """Row `i` of this batch by column name, for a report."""
         return {
             "row": int(self.number[i]),
             "t_ns": int(self.t_ns[i]),
@@ -88,9 +88,9 @@ class Rows:
 
 
 class RowFeed(RowBuffer):
-    """Hands the rows it takes to `feed` as `Rows`, batch by batch: a trace that is never written down.
+    """Passes the rows it takes to `feed` as `Rows`, batch by batch: a trace that is never written to a file.
 
-    Call `close` at the end, for the rows of the last batch.
+    Call `close` at the end to pass on the last batch.
     """
 
     def __init__(self, feed: Callable[[Rows], None]) -> None:
@@ -109,7 +109,7 @@ class RowFeed(RowBuffer):
 
 
 def rows_from(rows: Iterable[Row], first: int = 0) -> Rows:
-    """Rows from tuples (t_ns, member, kind, sender, seqno, peer, bytes, phase), numbered from `first`."""
+    """Make `Rows` from tuples (t_ns, member, kind, sender, seqno, peer, bytes, phase), numbered from `first`."""
     phases = Codes()
     packed = pack([[value for row in rows for value in row]], phases)
     return _unpack(packed, first, list(phases))

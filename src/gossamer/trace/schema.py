@@ -1,7 +1,7 @@
 """The one trace schema and what its rows mean.
 
 A row is `run, t_ns, member, kind, sender, seqno, peer, bytes, phase`. Rows are in time order (`t_ns` never
-falls) and, within one `t_ns`, in causal order: the cause first. -1 and "" mean "not applicable".
+decreases) and, for equal `t_ns`, in causal order: the cause first. -1 and "" mean "not applicable".
 
 | kind | meaning |
 |---|---|
@@ -12,19 +12,19 @@ falls) and, within one `t_ns`, in causal order: the cause first. -1 and "" mean 
 `first_pass`, `peer` or `logger`. Control: sender = seqno = -1 and phase is the message's kind (`request`, \
 `gossip`, `ack`, `heartbeat`, `join`, `leave`, `view`, `suspect`) |
 | deliver | (sender, seqno) was handed to the application; phase `first_pass`, `peer` or `logger` is the \
-rung it came by (own packets: `first_pass`) |
+rung by which it came (own packets: `first_pass`) |
 | lost | member gave up (sender, seqno); phase is the reason |
 | stable | member learned that every member has (sender, seqno) |
 | request, gossip, ack, heartbeat | member sent such a control message to peer, -1 = multicast |
 | join | member became a member: one plain row with sender = seqno = -1, then for every sender s it knows \
-of a row with sender = s, seqno = t_join[s]: of s it is owed the packets with seqno > t_join[s] only \
+a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with seqno > t_join[s] \
 (000 §5.3). Members from the start have a plain row at t = 0, before any publish, and are owed everything |
 | leave | member left |
 | view | member's view now holds peer with the status in phase |
 | suspect | member suspects peer |
-| crash, recover | phase `kept` or `lost` says what became of its memory. A crash with phase `lost` empties \
+| crash, recover | phase `kept` or `lost` says what happened to its memory. A crash with phase `lost` empties \
 the member's buffer without collect rows; a log is durable and survives |
-| store, collect | (sender, seqno) entered, left a place of this member; phase `buffer` or `log` |
+| store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
 """
 

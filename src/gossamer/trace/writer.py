@@ -1,7 +1,7 @@
-"""Streams rows into a Parquet file in constant memory, a row group at a time.
+"""Stream rows into a Parquet file in constant memory, one row group at a time.
 
-The file is written beside its final name and takes it only when closed, so a half-written trace never
-appears under the name that was asked for.
+The file is written under a temporary name and gets its final name only when closed, so a half-written trace
+never appears under the name that was asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INTEGERS = [name for name, kind in COLUMNS.items() if kind != "string"]
 
 
 class TraceWriter(RowBuffer):
-    """Writes one run's trace; a context manager that keeps the file on success only."""
+    """Writes the trace of one run; a context manager that keeps the file only on success."""
 
     def __init__(self, path: str | os.PathLike[str], run: str, metadata: Mapping[str, object]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class TraceWriter(RowBuffer):
         self._file: pq.ParquetWriter | None = _open(self._partial)
 
     def close(self) -> None:
-        """Writes what waits and gives the file its name. On any error nothing is left behind."""
+        """Write the waiting rows and give the file its name. On any error nothing is left behind."""
         if self._file is None:
             return
         try:
@@ -52,7 +52,7 @@ class TraceWriter(RowBuffer):
         self._file = None
 
     def abort(self) -> None:
-        """Gives the trace up: the file disappears."""
+        """Give up the trace and delete the file."""
         file, self._file = self._file, None
         self._values.clear()
         self._chunks.clear()
@@ -89,7 +89,7 @@ def _open(path: Path) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         _SCHEMA,
-        store_schema=False,  # else pyarrow would read the names back as dictionaries, not as strings
+        store_schema=False,  # otherwise pyarrow would read the names back as dictionaries, not as strings
         compression="zstd",
         compression_level=1,
         use_dictionary=_STRINGS,
@@ -100,7 +100,7 @@ def _open(path: Path) -> pq.ParquetWriter:
 
 
 def _array(kind: str, packed: bytes, names: Iterable[str]) -> pa.Array:
-    """An Arrow column over packed integers; of strings, if they are codes of `names`."""
+    """An Arrow column of packed integers or, if these are codes of `names`, of strings."""
     if kind == "string":
         codes = _array("int32", packed, ())
         return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()), safe=False)

@@ -1,6 +1,6 @@
 """Messages <-> bytes. `decode` raises `WireError` and never any other error.
 
-The simulator asks this package how large a message is, so that simulated traffic is real traffic.
+The simulator asks this package how large a message is, so that simulated traffic is as large as real traffic.
 """
 
 from gossamer.wire.codec import HEADER_BYTES, Header, WireError, decode, encode, size

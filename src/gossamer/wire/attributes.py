@@ -4,10 +4,10 @@ Consecutive events mostly carry the same names with the same types; together the
 
     n, 1 byte (at most 64); n times (tag 1 byte, length of the name 1 byte); the names
     for each event one row: each value in its column, most significant byte first
-    the texts of the first event, of the second, ..., one behind the other
+    the strings of the first event, of the second, ..., one after the other
 
      tag  type    in the row
-     0    None    1 byte, 0        (a byte, so that a value is never free: work follows the length of the input)
+     0    None    1 byte, 0        (a byte, so that a value is never free: work grows with the length of the input)
      1    bool    1 byte
      2    int     8 bytes, signed: an int beyond 64 bits is refused when it is published
      3    float   8 bytes
@@ -35,7 +35,7 @@ _CODES: Final = "B?qdH"
 
 
 class _NoAttributes(dict[str, Attribute]):
-    """No attributes: one object for all events without any, so it cannot be changed. Else a plain empty dict."""
+    """No attributes: one object for all events without any, so it cannot be changed. Otherwise a plain empty dict."""
 
     def _refuse(self, *_: Any, **__: Any) -> Never:
         raise TypeError("the attributes of an event cannot be changed: copy them with dict(event.attributes)")
@@ -62,7 +62,7 @@ class Shape:
             raise ValueError("an attribute is named twice")
         for name in encoded:
             if not 1 <= len(name) <= NAME_BYTES_MAX:
-                raise ValueError(f"the name of an attribute has {len(name)} bytes, not 1 to {NAME_BYTES_MAX}")
+                raise ValueError(f"the name of an attribute has {len(name)} bytes, must be 1 to {NAME_BYTES_MAX}")
         self.names: Final = names
         self.tags: Final = tags
         self.key: Final = key
@@ -74,7 +74,7 @@ class Shape:
         self.head: Final = bytes([len(names), *pairs]) + b"".join(encoded)
 
     def pack(self, values: Iterable[Any]) -> tuple[bytes, bytes]:
-        """The row of one event, and its texts; ValueError for a value that is too large."""
+        """The row of one event, and its strings; ValueError for a value that is too large."""
         texts = []
         if not self.plain:
             values = list(values)
@@ -105,9 +105,9 @@ def _shape_of(key: tuple[Any, ...]) -> Shape:
 
 
 def pack(attributes: Attributes, shape: Shape | None = None) -> tuple[Shape, bytes, bytes]:
-    """The shape, the row and the texts of one event's attributes; ValueError or TypeError if they cannot be sent.
+    """The shape, the row and the strings of one event's attributes; ValueError or TypeError if they cannot be sent.
 
-    `shape` is a guess, mostly right, that saves looking for it.
+    `shape` is a guess, usually right, that saves looking it up.
     """
     values = attributes.values()
     key = (*attributes, *map(type, values))
@@ -118,7 +118,7 @@ def pack(attributes: Attributes, shape: Shape | None = None) -> tuple[Shape, byt
 
 
 def unpack(data: bytes, at: int, count: int) -> tuple[list[Attributes], int]:
-    """The attributes of `count` events at offset `at` and the offset behind them; ValueError if malformed."""
+    """The attributes of `count` events at offset `at` and the offset after them; ValueError if malformed."""
     shape, at = _unpack_shape(data, at)
     end = at + count * shape.row.size
     if end > len(data):
@@ -143,7 +143,7 @@ def _dicts(names: tuple[str, ...], rows: Iterable[Iterable[Attribute]]) -> list[
 
 def _tag(name: str, value_type: type) -> int:
     if not isinstance(name, str):
-        raise TypeError(f"the name of an attribute is a str, not {name!r}")
+        raise TypeError(f"the name of an attribute must be a str, not {name!r}")
     if value_type is type(None):
         return _NONE
     for tag, known in ((_BOOL, bool), (_INT, int), (_FLOAT, float), (_TEXT, str)):
@@ -174,5 +174,5 @@ def _shape_from(head: bytes) -> Shape:
 def _unpack_texts(data: bytes, at: int, lengths: Sequence[Sequence[Any]]) -> tuple[list[str], int]:
     edges = list(accumulate(chain.from_iterable(zip(*lengths, strict=True)), initial=at))
     if edges[-1] > len(data):
-        raise ValueError("a text of an attribute is cut short")
+        raise ValueError("a string of an attribute is cut short")
     return [data[a:b].decode() for a, b in pairwise(edges)], edges[-1]

@@ -7,11 +7,11 @@
  5  width, 2 bytes: of all columns together
  7  the columns: [lengths] [for each event the index of its subject, 1 byte] [attributes, see `attributes`]
     the subject in UTF-8; where subjects differ: how many less one, 1 byte, their lengths, 1 byte each, and the subjects
- .  the payloads, one behind the other
+ .  the payloads, one after the other
 
 In the common case (one subject, no attributes, payloads of one length) the only column is the subject.
 Integers are unsigned, most significant byte first. Every event takes at least one byte of its block, and each of its
-attributes one more: the work and the memory of reading follow the length of the input.
+attributes one more: the work and the memory of reading grow with the length of the input.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ _SPLIT_MAX: Final = 1024
 """Payloads that one cached `Struct` cuts apart: 128 of them stay below 5 MB."""
 
 Columns = tuple[Iterable[str], Iterable[bytes], Iterable[Attributes]]
-"""Subjects, payloads, attributes: one of each for each event, though what is the same for all repeats for ever."""
+"""Subjects, payloads, attributes: one of each for each event; a value that is the same for all repeats for ever."""
 
 
 class Block:
@@ -47,10 +47,10 @@ class Block:
 
     def __init__(self, subject: str, length: int, shape: Shape | None) -> None:
         self.length = length
-        """Of every payload, unless there are `lengths`."""
+        """The length of every payload, unless there are `lengths`."""
         self.lengths: list[int] | None = None if length else []
         self.length_max = -1 if length else 255
-        """Of a payload for which there is room in `lengths`."""
+        """The length of the longest payload for which there is room in `lengths`."""
         self.subjects = {subject: encode_subject(subject)}
         self.index: list[str] | None = None
         self.shape: Final = shape
@@ -66,11 +66,11 @@ class Block:
 
     @property
     def simple_subject(self) -> str | None:
-        """The subject of a block that has no column but this, else None."""
+        """The subject of a block that has no other column, else None."""
         return next(iter(self.subjects)) if not self.step and self.shape is None else None
 
     def takes_different(self, subject: str) -> bool:
-        """Whether an event of this subject needs nothing written but its length and its payload."""
+        """Whether an event of this subject needs only its length and its payload written."""
         return self.lengths is not None and self.index is None and self.shape is None and subject in self.subjects
 
     def fits(self, subject: str, length: int) -> bool:
@@ -78,12 +78,12 @@ class Block:
         return (length == self.length or length <= self.length_max) and subject in self.subjects
 
     def beginning(self) -> int:
-        """The bytes of a new block for its first event, without what is the event's own."""
+        """How many bytes a new block takes for its first event, besides the event's own."""
         (subject,) = self.subjects.values()
         return HEAD.size + len(subject) + self.step + (len(self.shape.head) if self.shape else 0)
 
     def growth(self, count: int, subject: str, length: int) -> int:
-        """By how many bytes `widen` and then such an event, without its own, make the columns longer."""
+        """By how many bytes `widen` and then such an event make the columns longer, besides the event's own."""
         width = self._width
         if length != self.length and length > self.length_max:
             width = 1 if max(length, self.length) < 256 else 2
@@ -97,7 +97,7 @@ class Block:
         return grown
 
     def widen(self, count: int, subject: str, length: int) -> None:
-        """Change the columns, which have `count` events, so that such an event fits."""
+        """Change the columns, which hold `count` events, so that such an event fits."""
         if length != self.length and length > self.length_max:
             if self.lengths is None:
                 self.lengths = [self.length] * count
@@ -109,7 +109,7 @@ class Block:
         self.step = self._width + (self.index is not None)
 
     def encode(self, count: int) -> bytes:
-        """The bytes of the block, which has `count` events."""
+        """The bytes of the block, which holds `count` events."""
         if not self.step and self.shape is None:
             (subject,) = self.subjects.values()
             return b"".join((HEAD.pack(0, count, self.length, len(subject)), subject, *self.payloads))
@@ -136,20 +136,20 @@ def encode_subject(subject: str) -> bytes:
     """A subject in UTF-8; ValueError if it is empty or too long."""
     encoded = subject.encode()
     if not 1 <= len(encoded) <= SUBJECT_BYTES_MAX:
-        raise ValueError(f"a subject of {len(encoded)} bytes, not 1 to {SUBJECT_BYTES_MAX}: {subject[:40]!r}")
+        raise ValueError(f"a subject of {len(encoded)} bytes, must be 1 to {SUBJECT_BYTES_MAX}: {subject[:40]!r}")
     return encoded
 
 
 @lru_cache(maxsize=1024)
 def decode_subject(encoded: bytes) -> str:
-    """The subject; cached, so that equal subjects are one object with one hash for the subscriptions behind us."""
+    """The subject; cached, so that equal subjects are one object, whose hash the subscriptions need only once."""
     if not 1 <= len(encoded) <= SUBJECT_BYTES_MAX:
-        raise ValueError(f"a subject of {len(encoded)} bytes, not 1 to {SUBJECT_BYTES_MAX}")
+        raise ValueError(f"a subject of {len(encoded)} bytes, must be 1 to {SUBJECT_BYTES_MAX}")
     return encoded.decode()
 
 
 def payload_bytes(form: int, count: int, size: int, width: int, left: int) -> int:
-    """How long the payloads of a block are together; ValueError if it is cut short or makes events from nothing."""
+    """How long the payloads of a block are in total; ValueError if it is cut short or makes events from nothing."""
     if form & _DIFFER:
         total, possible = size, count * (form & _DIFFER) <= width
     else:
@@ -160,7 +160,7 @@ def payload_bytes(form: int, count: int, size: int, width: int, left: int) -> in
 
 
 def split(data: bytes, at: int, count: int, size: int) -> Iterable[bytes]:
-    """Payloads of one length."""
+    """Split payloads of one length."""
     if count <= _SPLIT_MAX:
         return _splitter(count, size).unpack_from(data, at)
     return [payload for (payload,) in Struct(f"{size}s").iter_unpack(data[at : at + count * size])]

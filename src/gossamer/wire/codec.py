@@ -62,7 +62,7 @@ _SEQNO = Struct("!Q")
 HEADER_BYTES: Final = _HEADER.size
 CHECKSUM_BYTES: Final = 4
 DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
-"""What a data datagram has besides its body."""
+"""How many bytes a data datagram has besides its body."""
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
 _DATA, _REPAIR, _GOSSIP = 1, 2, 22
@@ -146,9 +146,9 @@ def encode_packet(group: int, packet: Packet) -> bytes:
 def decode_packets(
     datagrams: Iterable[bytes | memoryview], group: int, otherwise: Callable[[Any], T]
 ) -> list[Packet | T]:
-    """The packet of each intact data datagram of this group, quickly; of anything else, what `otherwise` makes of it.
+    """The packet of each intact data datagram of this group, quickly; for anything else, what `otherwise` makes of it.
 
-    Most of what comes is such datagrams, many at a time: this is a loop without a call for each.
+    Most datagrams are of that kind and come many at a time, so this is a loop without a call for each.
     """
     found: list[Packet | T] = []
     head = _DATA_HEAD.unpack_from
@@ -169,7 +169,7 @@ def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:
 
 
 def checksummed(content: bytes) -> bytes:
-    """With its CRC-32 behind it."""
+    """`content` followed by its CRC-32."""
     return content + crc32(content).to_bytes(CHECKSUM_BYTES, "little")
 
 

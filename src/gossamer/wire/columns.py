@@ -1,8 +1,8 @@
 """Events -> columns: what `events.unpack` gives one by one, in a few arrays for many packets at once.
 
-For whoever reads a whole log: the payloads stay where they lie, one behind the other, and Python pays per block. Only
-attributes, and blocks whose lengths or subjects differ, cost something per event. Import this module where it is
-needed: it brings numpy.
+This is for readers of a whole log: the payloads stay where they are, one after the other, and Python pays per block.
+Only attributes, and blocks whose lengths or subjects differ, cost something per event. Import this module only where it
+is needed: it loads numpy.
 """
 
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ class Columns:
     subject: NDArray[np.int32]
     """Index into `subjects`."""
     payloads: bytes
-    """All payloads, one behind the other."""
+    """All payloads, one after the other."""
     edges: NDArray[np.int64]
-    """Payload `i` is `payloads[edges[i]:edges[i + 1]]`: one number more than there are events."""
+    """Payload `i` is `payloads[edges[i]:edges[i + 1]]`: there is one number more than there are events."""
     packet: NDArray[np.int64]
     """Which of the packets it came in, counted from 0."""
     index: NDArray[np.int64]
     """Which of the events of its packet it is, counted from 0."""
     times_ns: NDArray[np.uint64]
-    """For each packet when it was published, nanoseconds since the epoch."""
+    """For each packet, when it was published, in nanoseconds since the epoch."""
     attributes: list[tuple[int, Attributes]]
-    """Of those events that have any: the place of the event, and its attributes."""
+    """For the events that have any: the position of the event, and its attributes."""
 
     def __len__(self) -> int:
         return len(self.subject)
 
 
 class ColumnBuilder:
-    """Takes the packets, one after the other, and gives the columns of all."""
+    """Takes packets, one after the other, and gives the columns of all of them."""
 
     def __init__(self) -> None:
         self._codes: Final[dict[str, int]] = {}
@@ -94,7 +94,7 @@ class ColumnBuilder:
             self._note_head(body)
 
     def _note_head(self, body: bytes) -> None:
-        """What begins a body with one run of events, if that is one simple block."""
+        """Remember how a body with one run of events begins, if that is one simple block."""
         form, _, _, width = blocks.HEAD.unpack_from(body, BODY.size)
         if not form:
             self._like = body[BODY.size : BODY.size + blocks.HEAD.size + width]
@@ -129,7 +129,7 @@ class ColumnBuilder:
         )
 
     def _add_block(self, body: bytes, at: int) -> int:
-        """Take one block; the offset behind it."""
+        """Take one block; returns the offset after it."""
         form, count, size, width = blocks.HEAD.unpack_from(body, at)
         start = at + blocks.HEAD.size
         middle = start + width

@@ -52,7 +52,7 @@ class Event(NamedTuple):
     attributes: Attributes
     sender: int
     seqno: int
-    """Of the packet that it came in; of the last one if it came in fragments."""
+    """The number of the packet that it came in; of the last one if it came in fragments."""
     time: float
     """Seconds since the epoch: when the first event of its packet was published."""
 
@@ -60,16 +60,16 @@ class Event(NamedTuple):
 class Packer:
     """Collects events until a packet is full.
 
-    When `add` says False, or `add_many` stops early, take the `body`, which begins the next packet, and go on. What
-    does not fit into an empty packer (its `count` is still 0) never will: publish it in `fragments`.
+    When `add` returns False, or `add_many` stops early, take the `body`, which begins the next packet, and go on. An
+    event that does not fit into an empty packer (its `count` is still 0) never will: publish it in `fragments`.
     """
 
     __slots__ = ("_before", "_block", "_finished", "_length", "_limit", "_payloads", "_size", "_subject", "count")
 
     def __init__(self, limit_bytes: int) -> None:
-        """`limit_bytes`: how long a body may become: the path MTU less every header, and less sealing."""
+        """`limit_bytes` is how long a body may become: the path MTU minus every header and minus sealing."""
         if not LIMIT_BYTES_MIN <= limit_bytes <= LIMIT_BYTES_MAX:
-            raise ValueError(f"limit_bytes is {limit_bytes}, not {LIMIT_BYTES_MIN} to {LIMIT_BYTES_MAX}")
+            raise ValueError(f"limit_bytes is {limit_bytes}: must be {LIMIT_BYTES_MIN} to {LIMIT_BYTES_MAX}")
         self._limit: Final = limit_bytes
         self._finished: list[bytes] = []
         self._size = BODY.size
@@ -82,11 +82,11 @@ class Packer:
         self._enter_block(None)
 
     def __len__(self) -> int:
-        """The length that the body has now; 0 without events."""
+        """The current length of the body; 0 without events."""
         return self._size if self.count else 0
 
     def add(self, subject: str, payload: bytes, attributes: Attributes | None = None) -> bool:
-        """Take one event; False if this packet has no room for it. ValueError or TypeError if it is no event."""
+        """Take one event; returns False if there is no room for it. ValueError or TypeError if it is not an event."""
         if subject != self._subject or len(payload) != self._length or attributes or type(payload) is not bytes:
             return self._add_other(subject, payload, attributes)
         size = self._size + self._length
@@ -98,7 +98,7 @@ class Packer:
         return True
 
     def add_many(self, subject: str, payloads: Sequence[bytes], start: int = 0) -> int:
-        """Take `payloads[start:]` as events of one subject, without attributes, in order; how many fitted."""
+        """Take `payloads[start:]` as events of one subject, without attributes, in order; returns how many fit."""
         at = start
         while at < len(payloads):
             taken = self._add_run(subject, payloads, at)
@@ -108,7 +108,7 @@ class Packer:
         return at - start
 
     def body(self, time_ns: int) -> bytes:
-        """The body with all events so far, the first of which was published at `time_ns`; begins an empty one."""
+        """The body with all events so far, the first of which was published at `time_ns`; begins a new, empty one."""
         if not self.count:
             raise ValueError("there are no events to send")
         if not 0 <= time_ns < 1 << 64:
@@ -164,7 +164,7 @@ class Packer:
         return block
 
     def _begin_block(self, block: Block, own: int) -> bool:
-        """Go on with a new block, if there is room for it and a first event of `own` bytes."""
+        """Go on with a new block; returns False if there is no room for it and a first event of `own` bytes."""
         beginning = block.beginning()
         if self._size + beginning + own > self._limit:
             return False
@@ -174,7 +174,7 @@ class Packer:
         return True
 
     def _add_run(self, subject: str, payloads: Sequence[bytes], at: int) -> int:
-        """Take some events from `at` on; 0 only if the next one does not fit."""
+        """Take some events from `at` on; returns how many, 0 only if the next one does not fit."""
         length = len(payloads[at])
         if subject == self._subject and length == self._length:
             return self._add_equal(payloads, at, length)
@@ -186,7 +186,7 @@ class Packer:
         return self._add_equal(payloads, at, length, Block(subject, length, None))
 
     def _add_equal(self, payloads: Sequence[bytes], at: int, length: int, new: Block | None = None) -> int:
-        """As many as fit of those that have this length, into the block, which is simple, or a new one."""
+        """Take as many of this length as fit into the block, which is simple, or a new one; returns how many."""
         room = (self._limit - self._size - (0 if new is None else new.beginning())) // length
         if room < 1:
             return 0
@@ -202,7 +202,10 @@ class Packer:
         return len(run)
 
     def _add_different(self, block: Block, payloads: Sequence[bytes], at: int) -> int:
-        """As many as fit into a block that has a length for each; 0 also if its lengths are of too few bytes."""
+        """Take as many as fit into a block that has a length for each event; returns how many.
+
+        That is 0 also if the next length needs more bytes than the block has for each.
+        """
         assert block.lengths is not None
         width, room = block.step, self._limit - self._size
         sample = list(map(len, payloads[at : at + _RUN_MIN]))
@@ -234,9 +237,9 @@ class Packer:
 
 
 def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes: int, time_ns: int) -> list[bytes]:
-    """Bodies full of `payloads[start:]`, as `Packer` would fill them, if all those have one length and no attributes.
+    """Bodies full of `payloads[start:]`, as `Packer` would fill them, if all these have one length and no attributes.
 
-    Only full ones: what is left for the last body, or does not fit one at all, is for a `Packer`. All full bodies have
+    Only full bodies: what is left for the last one, or does not fit into any, is for a `Packer`. All full bodies have
     the same head, so that a packet costs one join.
     """
     length = len(payloads[start]) if start < len(payloads) else 0
@@ -257,7 +260,7 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
 
 
 def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> bytes | None:
-    """The body of a single event without attributes, as `Packer` would make it; None if that has to be asked."""
+    """The body of a single event without attributes, as `Packer` would make it; None if a `Packer` is needed."""
     if not 0 < len(payload) < limit_bytes or type(payload) is not bytes:
         return None
     name = blocks.encode_subject(subject)
@@ -274,8 +277,8 @@ def unpack(packet: Packet) -> list[Event]:
 def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
     """Add the events of `run[at:]`, quickly, up to the first packet that is not one block of the simplest form.
 
-    That packet is the answer (the end of the run, if there is none), and is for `unpack`. Most runs are such packets,
-    and many hold a single event: this is a loop without a call for each.
+    Returns the place of that packet, which is for `unpack`, or the end of the run if there is none. Most packets are
+    simple, and many hold a single event, so this is a loop without a call for each.
     """
     new, none, head, begins = tuple.__new__, NO_ATTRIBUTES, _SIMPLE.unpack_from, _SIMPLE.size
     encoded, subject = b"", ""
@@ -303,7 +306,7 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
 
 
 def _rows(columns: blocks.Columns, packet: Packet, time: float) -> Iterable[Event]:
-    """Event(...) and Event._make run Python code for each event: this does not, and is twice as fast."""
+    """Events from columns. Event(...) and Event._make run Python code for each: this does not, and is twice as fast."""
     rows = zip(*columns, repeat(packet.sender), repeat(packet.seqno), repeat(time))
     return map(tuple.__new__, repeat(Event), rows)
 
@@ -331,7 +334,7 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
 
 
 def count_events(body: bytes) -> int:
-    """How many events a body holds (a fragment: 0, its event counts when it is whole); WireError if malformed."""
+    """How many events a body holds (a fragment 0: its event counts when it is complete); WireError if malformed."""
     if len(body) >= _SIMPLE.size:  # quickly, if it is one block of the simplest form
         kind, _, form, count, size, width = _SIMPLE.unpack_from(body)
         if kind == EVENTS and not form and count and size and _SIMPLE.size + width + count * size == len(body):
@@ -375,4 +378,4 @@ def _join(run: Sequence[bytes], length: int) -> bytes:
 def _as_bytes(payload: object) -> bytes:
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
-    raise TypeError(f"a payload is bytes, not {type(payload).__name__}")
+    raise TypeError(f"a payload must be bytes, not {type(payload).__name__}")

@@ -1,7 +1,7 @@
 """How one field of a message is written: each codec can `put`, `get` and tell the `size` without writing.
 
 Counts are checked against the bytes that are left before anything is allocated, so that the work and the
-memory of a decode follow the length of its input.
+memory of a decode grow with the length of its input.
 """
 
 from typing import Any, Protocol
@@ -29,11 +29,11 @@ class FieldCodec(Protocol):
         """How many bytes `put` appends."""
 
     def get(self, data: Raw, at: int) -> tuple[Any, int]:
-        """The value at offset `at` and the offset behind it; ValueError if malformed."""
+        """The value at offset `at` and the offset after it; ValueError if malformed."""
 
 
 def _count(data: Raw, at: int, bytes_each: int) -> tuple[int, int]:
-    """A number of things that follow, refused if they cannot fit."""
+    """How many things follow; ValueError if they cannot fit."""
     count, at = varint.get(data, at)
     if count > (len(data) - at) // bytes_each:
         raise ValueError(f"{count} things of {bytes_each} bytes cannot fit in {len(data) - at} bytes")
@@ -85,7 +85,7 @@ class _Flag:
 
 
 class _Signature:
-    """A hash: nothing but a 0 if there is none, else a 1 and 8 bytes."""
+    """A hash: only a 0 if there is none, else a 1 and 8 bytes."""
 
     def put(self, out: bytearray, value: int) -> None:
         out.append(value != 0)
@@ -132,7 +132,7 @@ class _PerSender:
 
 
 class _Horizon:
-    """One sequence number (or -1) by sender."""
+    """One sequence number (or -1) for each sender."""
 
     def put(self, out: bytearray, value: Horizon) -> None:
         varint.put(out, len(value))
@@ -159,7 +159,7 @@ class _Horizon:
 
 
 class _Digest:
-    """The digest in a gossip. It is often sent many times: its size is worked out once."""
+    """The digest in a gossip. It is often sent many times, so its size is worked out once."""
 
     def put(self, out: bytearray, value: Digest) -> None:
         varint.put(out, value.round)

@@ -1,4 +1,4 @@
-"""Events that are too large for one packet: cut into fragments, one to a packet, and put together again.
+"""Events that are too large for one packet: cut into fragments, one per packet, and put together again.
 
  0  kind of the body, 1 byte: 2           1  time, 8 bytes: when the event was published, nanoseconds since the epoch
  9  event, 4 bytes: which event of its sender this is part of
@@ -10,8 +10,8 @@ The whole is the length of the subject (1 byte), the subject, the attributes (a 
 
 The fragments of an event travel in consecutive packets of its sender and are put together in that order (fifo): with
 fragment `i` in packet `first + i`, a sender has at most one event under way, and nothing need be searched or sorted.
-A packet that is lost takes its event with it, once, whole and reported. Memory grows with the bytes that came, never
-with the total that a fragment promises.
+A lost packet loses its whole event, which is reported once. Memory grows with the bytes that came, never with the total
+that a fragment promises.
 """
 
 from collections import deque
@@ -33,14 +33,14 @@ EVENT_BYTES_MAX: Final = 16 << 20
 ABOUT_BYTES_MAX: Final = 64 << 10
 """Limit for subject and attributes together, which come on top of the payload."""
 PARTIAL_BYTES: Final = 1024
-"""What an event under way takes besides its bytes, for the limit on all of them."""
+"""What an event under way counts for besides its bytes, in the limit on all of them."""
 ABANDONED_MAX: Final = 4096
 
 Reason = Literal["fragment lost", "cut short", "too large", "evicted", "malformed", "sender left"]
 
 
 class Abandoned(NamedTuple):
-    """An event that will never be whole: it would have come in the packets `first` to `last` of its sender."""
+    """An event that will never be complete: it would have come in the packets `first` to `last` of its sender."""
 
     sender: int
     first: int
@@ -64,14 +64,18 @@ def fragments(
     """
     part = limit_bytes - HEAD.size
     if part < 1:
-        raise ValueError(f"limit_bytes is {limit_bytes}: a fragment takes more than {HEAD.size}")
+        raise ValueError(f"limit_bytes is {limit_bytes}: must be more than {HEAD.size}, the head of a fragment")
     if not 0 <= time_ns < 1 << 64:
         raise ValueError(f"time_ns is {time_ns}: nanoseconds since the epoch are 0 to 2**64 - 1")
     if len(payload) > limit_event_bytes:
-        raise ValueError(f"an event of {len(payload)} bytes, at most {limit_event_bytes}: publish it in parts")
+        raise ValueError(
+            f"an event has {len(payload)} bytes, at most {limit_event_bytes} are allowed: publish it in parts"
+        )
     about = _encode_about(subject, attributes)
     if len(about) > ABOUT_BYTES_MAX:
-        raise ValueError(f"subject and attributes of {len(about)} bytes, at most {ABOUT_BYTES_MAX}: use the payload")
+        raise ValueError(
+            f"subject and attributes have {len(about)} bytes, at most {ABOUT_BYTES_MAX} are allowed: use the payload"
+        )
     whole = about + payload
     count = -(-len(whole) // part)
     return [
@@ -105,27 +109,27 @@ class _Partial:
 class Reassembler:
     """Puts the fragments of every sender together.
 
-    Give it the packets of each sender in their order, and tell it of packets that are `lost`. Each event that is given
-    up is counted in `given_up` and is in `take_abandoned()`, once; of more than `ABANDONED_MAX` that nobody takes the
+    Give it the packets of each sender in order, and tell it of packets that are `lost`. Each event that is given up is
+    counted in `given_up` and returned once by `take_abandoned()`; if more than `ABANDONED_MAX` wait to be taken, the
     oldest are only counted. `skipped` counts fragments of events whose beginning never came here (before we joined) or
     that were given up before.
     """
 
     def __init__(self, limit_event_bytes: int = EVENT_BYTES_MAX, limit_total_bytes: int = 4 * EVENT_BYTES_MAX) -> None:
-        """`limit_event_bytes` for a payload; `limit_total_bytes` for all events under way of all senders."""
+        """`limit_event_bytes` is for a payload; `limit_total_bytes` is for all events under way from all senders."""
         self._limit_whole: Final = limit_event_bytes + ABOUT_BYTES_MAX
         self._limit_total: Final = limit_total_bytes
         if limit_event_bytes < 1 or limit_total_bytes < self._limit_whole + PARTIAL_BYTES:
             least = max(1, limit_event_bytes) + ABOUT_BYTES_MAX + PARTIAL_BYTES
-            raise ValueError(f"limit_total_bytes is {limit_total_bytes}: one event may need {least}")
-        self._partials: dict[int, _Partial] = {}  # the sender that was silent longest is the first
+            raise ValueError(f"limit_total_bytes is {limit_total_bytes}: must be at least {least}, for one event")
+        self._partials: dict[int, _Partial] = {}  # the sender that was silent longest comes first
         self._abandoned: deque[Abandoned] = deque(maxlen=ABANDONED_MAX)
         self.held_bytes = 0
         self.skipped = 0
         self.given_up = 0
 
     def add(self, packet: Packet) -> Event | None:
-        """Take a fragment; the event, if this was its last one. WireError, never any other error, if malformed."""
+        """Take a fragment; returns the event if this was its last. WireError, never any other error, if malformed."""
         fragment, index = _decode_head(packet.body)
         sender = packet.sender
         partial = self._partials.pop(sender, None)
@@ -146,20 +150,20 @@ class Reassembler:
         return None
 
     def lost(self, sender: int, first: int, last: int) -> Reason | None:
-        """Packets `first` to `last` will never come: why that sender's event under way is given up, if it is."""
+        """Packets `first` to `last` will never come; returns why the sender's event under way is given up, if it is."""
         partial = self._partials.get(sender)
         if partial is None or first > partial.first + partial.fragment.parts - 1 or last < partial.first:
             return None
         return self._abandon(sender, self._partials.pop(sender), "fragment lost")
 
     def forget(self, sender: int) -> Reason | None:
-        """The sender is no longer there."""
+        """The sender is no longer there; returns why its event under way is given up, if there is one."""
         partial = self._partials.pop(sender, None)
         return None if partial is None else self._abandon(sender, partial, "sender left")
 
     def take_abandoned(self) -> list[Abandoned]:
-        """The events given up since this was last asked."""
-        if not self._abandoned:  # asked for every packet
+        """The events given up since the last call."""
+        if not self._abandoned:  # this is called for every packet
             return []
         taken = list(self._abandoned)
         self._abandoned.clear()

@@ -61,5 +61,5 @@ def get(data: Raw, at: int) -> tuple[Gossip, int]:
         if there & 1 << bit:
             parts[name], at = codec.get(data, at)
             if parts[name] == absent:
-                raise ValueError(f"a gossip says that {name} is there, and it is not")
+                raise ValueError(f"a gossip says that {name} is there, but it is not")
     return Gossip(**parts), at

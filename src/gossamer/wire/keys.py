@@ -1,9 +1,9 @@
-"""Group keys: 32 random bytes, their text, and the ring of keys that a member knows.
+"""Group keys: 32 random bytes, their form as text, and the ring of keys that a member knows.
 
 Every member may hold several keys: all of them open, one of them seals. A key is changed without losing a packet in
 three rounds, each finished everywhere before the next begins: `install` the new key, `use` it, `remove` the old one.
 Between the rounds members seal with either key and all of them open both. What a logger keeps is sealed with the key
-of its day: remove a key only when nothing sealed with it need be opened again.
+of its time: remove a key only when nothing sealed with it needs to be opened again.
 
 The ring keeps not the key itself but what HKDF-SHA256 extracts from it (RFC 5869), and expands that to traffic keys.
 """
@@ -33,7 +33,7 @@ def new_key(random_bytes: bytes) -> str:
 def parse_key(text: str) -> bytes:
     """A key from its text: 32 bytes in base64 (as `new_key` writes them) or in hexadecimal.
 
-    ValueError says what is wrong, and never holds a part of the key.
+    ValueError says what is wrong, and never shows any part of the key.
     """
     text = "".join(text.split())
     if not text:
@@ -49,7 +49,7 @@ def parse_key(text: str) -> bytes:
 
 
 def key_id(key: bytes) -> int:
-    """By which number datagrams name a key: 32 bits of a hash, which say nothing about the key."""
+    """The number by which datagrams name a key: 32 bits of a hash, which say nothing about the key."""
     return int.from_bytes(sha256(_ID_LABEL + _checked(key)).digest()[:4], "big")
 
 
@@ -69,18 +69,18 @@ class KeyRing:
 
     @property
     def ids(self) -> list[int]:
-        """The keys that open."""
+        """The ids of the keys that open."""
         return list(self._secrets)
 
     @property
     def using(self) -> int:
-        """The key that seals; ValueError if there is none."""
+        """The id of the key that seals; ValueError if there is none."""
         if self._using is None:
             raise ValueError("the ring is empty: install a key first")
         return self._using
 
     def install(self, key: bytes) -> int:
-        """Open what this key sealed; its id. To install a key twice changes nothing."""
+        """Open what this key sealed; returns its id. Installing a key twice changes nothing."""
         number = key_id(key)
         secret = hmac.digest(_SALT, key, "sha256")
         if self._secrets.get(number, secret) != secret:
@@ -109,7 +109,7 @@ class KeyRing:
         self.generation += 1
 
     def traffic_key(self, number: int, name: bytes) -> bytes | None:
-        """The key for the traffic of this name, or None if the ring has no such group key.
+        """The key for the traffic with this name, or None if the ring has no such group key.
 
         HKDF-Expand to one block: T(1) = HMAC-SHA256(PRK, info | 0x01).
         """
@@ -124,7 +124,7 @@ class KeyRing:
 
 def _checked(key: bytes) -> bytes:
     if len(key) != KEY_BYTES:
-        raise ValueError(f"a key has {KEY_BYTES} bytes, this has {len(key)}: make one with `gossamer key new`")
+        raise ValueError(f"a key has {KEY_BYTES} bytes, this one has {len(key)}: make one with `gossamer key new`")
     if len(set(key)) < 8:
         raise ValueError("the key is not random: make one with `gossamer key new`")
     return key

@@ -1,7 +1,7 @@
 """Which counters of one sealer were seen: a window of bits that slides up with the highest (after RFC 6479).
 
 The bits are a ring of bytes; moving up clears whole bytes, so that the usual step, one counter further, costs next to
-nothing, and the memory never changes. What lies below the window was perhaps not seen, but is refused all the same.
+nothing, and the memory never changes. A counter below the window may never have been seen, but is refused all the same.
 """
 
 from typing import Final, Literal
@@ -15,9 +15,9 @@ class ReplayWindow:
     __slots__ = ("_bits", "_bytes", "_top")
 
     def __init__(self, size: int) -> None:
-        """`size`: counters, a power of two of at least 64; up to 7 of them less are remembered."""
+        """`size` in counters is a power of two, at least 64; up to 7 fewer are remembered."""
         if size < 64 or size & (size - 1):
-            raise ValueError(f"a window of {size} counters: it must be a power of two, and at least 64")
+            raise ValueError(f"a window of {size} counters: must be a power of two, and at least 64")
         self._bytes: Final = size >> 3
         self._bits: Final = bytearray(self._bytes)
         self._top = -1

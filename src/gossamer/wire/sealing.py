@@ -2,7 +2,7 @@
 
 A sealed datagram says in the clear all that is needed to open it, so that no earlier one need have arrived:
 
- 0  the header of the datagram, 16 bytes, but with the magic 'S': who does not open it cannot take it for ours
+ 0  the header of the datagram, 16 bytes, but with the magic 'S': without being opened it cannot be taken for ours
 16  key id, 4 bytes: which of the group's keys
 20  incarnation, 16 bytes: random, chosen by the sealer when its process started
 36  counter, 8 bytes: of all datagrams, of whatever kind, that this incarnation sealed
@@ -14,14 +14,14 @@ to one `Sealer`, which counts upwards and refuses to wrap; after 2**32 datagrams
 the limits of GCM.
 
 The incarnation is carried and not derived from the source (which would save 8 bytes), so that a member may keep its
-number over a restart, as loggers do. The header is authentic either way.
+number across a restart, as loggers do. The header is authentic either way.
 
-A repair is a header, the phase, and the origin's sealed datagram, verbatim; and is sealed by the repairer as any other
+A repair is a header, the phase, and the origin's sealed datagram, verbatim; the repairer seals it like any other
 datagram. The outer seal is checked for replays, the inner one only for authenticity, since what it holds may be old or
-have come before. That a packet is delivered once is the protocol's own work.
+may have come before. Delivering a packet only once is the protocol's own work.
 
-Who holds the group key can speak as any member: sealing keeps outsiders out, it does not make members distrust each
-other. Import this module only where it is needed: it needs `cryptography`, which the rest of `wire` does not.
+Anybody who holds the group key can speak as any member: sealing keeps outsiders out, but does not protect members from
+each other. Import this module only where it is needed: it needs `cryptography`, which the rest of `wire` does not.
 """
 
 from collections import OrderedDict
@@ -63,7 +63,7 @@ _REPAIR_CODE, _REPAIR_AT = b"\x02", HEADER_BYTES + 1
 _GROUP_AND_SOURCE: Final = Struct("!IQ")
 
 SEAL_BYTES: Final = _DATA_AT - HEADER_BYTES + _TAG_BYTES
-"""By how much sealing makes a datagram longer; a repair of a sealed datagram is sealed twice."""
+"""How much longer sealing makes a datagram; a repair of a sealed datagram is sealed twice."""
 
 _OPEN, _SEALED, _PAD = bytes([MAGIC]), b"S", bytes(4)
 _SEALED_VERSION: Final = _SEALED + bytes([VERSION])
@@ -71,20 +71,20 @@ _OPEN_VERSION: Final = _OPEN + bytes([VERSION])
 _PREAMBLE: Final = Struct("!2s14s24sI")
 """Magic and version, the rest of the header, the name of the traffic, the lower half of the counter."""
 _COPY_MAX: Final = 4096
-"""Up to here to cut a piece out is quicker than a view of it."""
+"""Up to this size, copying a piece out is quicker than taking a view of it."""
 
 Cipher = Callable[[bytes, bytes | memoryview, bytes], bytes]
 
 
 _Known = tuple[bytes, Cipher, ReplayWindow | None, bytes, int]
 """The name of some traffic (key id, incarnation, upper half of the counter), its cipher, its window if it has one, and
-the upper half of the counter again: as the nonce begins, and as a number."""
+the upper half of the counter again: as the beginning of the nonce, and as a number."""
 
 
 class SealError(WireError):
-    """A datagram that cannot be sealed, or was not opened: `reason` in a word or two, to count by.
+    """A datagram that cannot be sealed, or was not opened; `reason` is a word or two, to count by.
 
-    short, unsealed, version, unknown key, forged, replayed, too old; from a `Sealer` also exhausted.
+    Reasons: short, unsealed, version, unknown key, forged, replayed, too old; from a `Sealer` also exhausted.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -96,9 +96,9 @@ class Sealer:
     """Seals the datagrams of one incarnation. There must never be two sealers with one incarnation."""
 
     def __init__(self, keys: KeyRing, incarnation: bytes, counter: int = 0) -> None:
-        """`incarnation`: 16 new random bytes at each start of the process. `counter` is where to begin."""
+        """`incarnation` is 16 new random bytes at each start of the process; `counter` is where to begin."""
         if len(incarnation) != INCARNATION_BYTES:
-            raise ValueError(f"an incarnation has {INCARNATION_BYTES} bytes, this has {len(incarnation)}")
+            raise ValueError(f"an incarnation has {INCARNATION_BYTES} bytes, this one has {len(incarnation)}")
         self._keys: Final = keys
         self._incarnation: Final = bytes(incarnation)
         self._counter = counter
@@ -126,11 +126,11 @@ class Sealer:
         return head + self._encrypt(_PAD + count, data, head)
 
     def seal_many(self, datagrams: Iterable[bytes]) -> list[bytes]:
-        """Each of them, sealed."""
+        """Each datagram, sealed."""
         return list(map(self.seal, datagrams))
 
     def _renew(self) -> None:
-        """Take the key in use, for as long as the upper half of the counter stays."""
+        """Take the key in use, until the upper half of the counter changes."""
         if self._counter >= COUNTER_MAX:
             raise SealError("exhausted", "this incarnation has no counter left: begin a new one")
         epoch = self._counter // _EPOCH
@@ -144,22 +144,22 @@ class Sealer:
 
 
 class Opener:
-    """Opens sealed datagrams of anybody in the group; `refused` counts what it did not open, by reason.
+    """Opens sealed datagrams from anybody in the group; `refused` counts what it did not open, by reason.
 
     It remembers at most `incarnations_max` replay windows, and allocates one only when a datagram was authentic: forged
     ones cost time but no memory. If there are more incarnations, the one that was silent longest is forgotten
     (`forgotten` counts them), and its datagrams could be replayed here once more, as they can to a receiver that has
-    just started. What is replayed is authentic, and the protocol knows a packet again by its number.
+    just started. What is replayed is authentic, and the protocol recognizes a packet by its number.
     """
 
     def __init__(self, keys: KeyRing, *, window: int = 65_536, incarnations_max: int = 1024) -> None:
-        """`window`: counters per incarnation, a power of two. It must cover what can wait in the receiver's sockets.
+        """`window` in counters per incarnation, a power of two, must cover what can wait in the receiver's sockets.
 
         A sender counts over all its datagrams, so those in the multicast socket's queue fall behind those that were
         taken from the unicast socket meanwhile.
         """
         if incarnations_max < 1:
-            raise ValueError(f"incarnations_max is {incarnations_max}, not at least 1")
+            raise ValueError(f"incarnations_max is {incarnations_max}: must be at least 1")
         ReplayWindow(window)  # refuses a bad size now, not at the first datagram
         self._keys: Final = keys
         self._window: Final = window
@@ -177,7 +177,7 @@ class Opener:
         return len(self._windows)
 
     def knows(self, datagram: bytes) -> bool:
-        """Whether this names an incarnation that was authentic before: cheap, to let strangers wait under a flood."""
+        """Whether this names an incarnation that was authentic before; cheap, to let strangers wait in a flood."""
         return datagram[_INCARNATION_AT:_COUNTER_AT] in self._windows
 
     def open(self, datagram: bytes, replay_check: bool = True) -> bytes:
@@ -214,7 +214,7 @@ class Opener:
         return b"".join((_OPEN_VERSION, head, plain))
 
     def open_many(self, datagrams: Iterable[bytes], replay_check: bool = True) -> list[bytes | None]:
-        """Each of them opened, or None in its place; `refused` counts why."""
+        """Each datagram opened, or None in its place; `refused` counts why."""
         opened: list[bytes | None] = []
         for datagram in datagrams:
             try:
@@ -238,7 +238,7 @@ class Opener:
         return header, Repair(message.packet, PHASES[repair[HEADER_BYTES]]), sealed
 
     def _find(self, name: bytes) -> _Known:
-        """What is needed to open traffic of this name; nothing is remembered, for it may be forged."""
+        """What is needed to open traffic with this name; nothing is remembered, because it may be forged."""
         decrypt = self._ciphers.get(name)
         if decrypt is None:
             number = int.from_bytes(name[:4], "big")
@@ -250,7 +250,7 @@ class Opener:
         return name, decrypt, self._windows.get(name[4:20]), _PAD + epoch, int.from_bytes(epoch, "big") * _EPOCH
 
     def _keep(self, known: _Known, replay_check: bool) -> ReplayWindow | None:
-        """Remember traffic that proved authentic; what was not heard for longest is forgotten."""
+        """Remember traffic that proved authentic; the traffic that was silent longest is forgotten."""
         name, decrypt, window, nonce, base = known
         self._ciphers[name] = decrypt
         self._ciphers.move_to_end(name)
@@ -270,7 +270,7 @@ class Opener:
         return window
 
     def _forget_ciphers(self) -> None:
-        """A key that was removed opens nothing more; the windows stay, for an incarnation counts over all its keys."""
+        """A removed key opens nothing more; the windows stay, because an incarnation counts across all its keys."""
         self._ciphers.clear()
         self._last = None
         self._generation = self._keys.generation

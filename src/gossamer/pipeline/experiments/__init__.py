@@ -1,1 +1,1 @@
-"""Experiments: grids of simulations on Spark, metrics from their traces, figures, claims and a report."""
+"""Experiments: grids of simulations on Spark, with metrics from their traces, figures, claims and a report."""

@@ -1,4 +1,4 @@
-"""Predictions as tables, so that a figure shows the analysis beside the simulation and a claim can compare them."""
+"""Predictions as tables, so that a figure can show analysis next to simulation, and a claim can compare the two."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from gossamer.analysis.bimodal import latency_distribution, susceptible
 from gossamer.analysis.convergence import expected_rounds, recurrence, rounds_needed, uniform_contact
 
 Table = tuple[str, list[tuple[Any, ...]]]
-"""Columns in Spark's words, and rows."""
+"""The columns, as Spark declares them, and the rows."""
 
 MEMBERS = 100
 """000 Fig. 4-2."""
@@ -31,21 +31,21 @@ def convergence() -> Table:
 
 
 def convergence_mean() -> Table:
-    """The expected number of rounds, of pull by the Markov chain and of push by the recurrence."""
+    """The expected number of rounds: for pull by the Markov chain, for push by the recurrence."""
     rows = [("pull", float(r), expected_rounds(MEMBERS, r)) for r in REACHED]
     rows += [("push", float(r), _expected_push(r)) for r in REACHED]
     return "mechanism string, reached double, rounds double", rows
 
 
 def _expected_push(reached: int, rounds: int = 60) -> float:
-    """The mean of a number of rounds is the sum over k of the chance that k are not enough."""
+    """The expected number of rounds of push: the sum over k of the chance that k rounds are not enough."""
     initial = np.where(np.arange(MEMBERS) < reached, 1.0, 0.0)
     have = recurrence(uniform_contact(MEMBERS), initial, rounds, "push")
     return float((1.0 - have.prod(axis=1)).sum())
 
 
 def bimodal_susceptible() -> Table:
-    """Members of 1,000 that lack a packet after so many rounds (004 Fig. 5)."""
+    """How many of 1,000 members lack a packet after each round (004 Fig. 5)."""
     rows = [
         (float(reached), k, float(left))
         for reached in (1, 900)

@@ -1,9 +1,9 @@
-"""The fault campaign: scenarios drawn from a seed, everything that can go wrong going wrong in them.
+"""The fault campaign: scenarios drawn from a seed, in which everything that can go wrong does.
 
-`draw(seed)` gives the scenario of a seed: protocol and settings, network, losses, traffic and faults. Every fault ends
-before the traffic does, so each run is first a test of safety under faults and then, healed, of convergence: the
-specifications hold the whole trace, and a run that is still waiting for something when its time is up did not
-converge. What is violated is kept as a scenario file of its own, which one command replays.
+`draw(seed)` returns the scenario of a seed: protocol and settings, network, losses, traffic and faults. Every fault
+ends before the traffic does, so each run tests first safety under faults and then, once healed, convergence: the
+specifications are checked on the whole trace, and a run that is still waiting for something when its time is up has
+not converged. The scenario of a violation is kept in a file of its own, which one command replays.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ DRAWN["campaign"] = draw
 
 
 def _protocol(rng: Random) -> Table:
-    """Any combination of rungs that is not refused; or a preset as its paper has it, or as live groups have it."""
+    """Any combination of rungs that is not refused, or a preset as in its paper, or as live groups use it."""
     kind = rng.random()
     if kind < 0.6:
         return {**matrix.settings_of(matrix.draw(rng)), **_numbers(rng)}
@@ -93,7 +93,7 @@ def _loss(rng: Random) -> Table:
 
 
 def _faults(rng: Random, table: Table) -> list[Table]:
-    """Some faults, each over before the traffic is."""
+    """Draw some faults, each over before the traffic ends."""
     kinds = ["partition", "crash", "perturb", "lose", "cut", "none"]
     if self_organized(_settings(table)):
         kinds += ["crash-lost", "disconnect", "churn"]
@@ -144,7 +144,7 @@ def _settings(table: Table) -> ProtocolSettings:
 
 
 def violations(directory: Directory, planned: Sequence[Run]) -> list[Table]:
-    """What was violated in checked runs, each with the command that replays it alone."""
+    """The violations in checked runs, each with the command that replays its scenario."""
     runs = {run.run: run for run in planned}
     found: list[Table] = []
     for row in directory.rows(["run", "seed", "status", "violations", "virtual_seconds"]):
@@ -158,7 +158,7 @@ def _violated(directory: Directory, run: Run, row: Table) -> list[Table]:
     broken = list(row["violations"])
     scenario = parse(run.scenario, run.folder)
     if row["virtual_seconds"] >= scenario.duration + scenario.linger:
-        message = f"still waiting for deliveries {scenario.linger:g} s after the last fault was over"
+        message = f"still waiting for deliveries {scenario.linger:g} s after the last fault ended"
         broken.append({"spec": "convergence", "message": message})
     if not broken:
         return []
@@ -170,7 +170,7 @@ def _violated(directory: Directory, run: Run, row: Table) -> list[Table]:
 
 
 def scenario_toml(table: Table) -> str:
-    """A scenario as the text of a file."""
+    """Write a scenario as TOML."""
     lines = [
         f"{key} = {_toml(value)}" for key, value in table.items() if key != "fault" and not isinstance(value, dict)
     ]
@@ -183,5 +183,5 @@ def scenario_toml(table: Table) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Numbers, texts, truth values and lists of them look in TOML as they do in JSON."""
+    """Format a value: numbers, strings, booleans and lists of them look the same in TOML and JSON."""
     return json.dumps(value)

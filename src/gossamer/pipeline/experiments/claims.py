@@ -1,11 +1,11 @@
 """Claims and verdicts.
 
-The query of a claim yields, for each case (`item`) and seed, the `margin` by which the claim is true: the difference of
-two measurements of the same seed, say. Over the seeds of a case, the mean margin has a 95% confidence interval
-(Student's t). A case **holds** if the whole interval is at least 0, **fails** if all of it is below, and is **not
-decided** if 0 is inside. A claim is as good as its worst case.
+The query of a claim yields, for each case (`item`) and seed, the `margin` by which the claim is true: say, the
+difference of two measurements with the same seed. Over the seeds of a case, the mean margin has a 95% confidence
+interval (Student's t). A case **holds** if the whole interval is at least 0, **fails** if all of it is below 0, and is
+**not decided** if 0 is inside. A claim is as good as its worst case.
 
-Further numeric columns are averaged and shown: the numbers behind the verdict.
+Further numeric columns are averaged and shown as the numbers behind the verdict.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A claim, decided."""
+    """A claim and its verdict."""
 
     experiment: str
     name: str
@@ -51,12 +51,12 @@ class Verdict:
     cases: tuple[Case, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Convert to plain data."""
         return asdict(self)
 
 
 def judge(spark: SparkSession, experiment: Experiment, claim: Claim) -> Verdict:
-    """Ask the tables."""
+    """Decide a claim by its query."""
     from pyspark.errors import PySparkException
 
     try:
@@ -68,7 +68,7 @@ def judge(spark: SparkSession, experiment: Experiment, claim: Claim) -> Verdict:
 
 
 def nothing(experiment: Experiment, claim: Claim) -> Verdict:
-    """The verdict where no run went well: none."""
+    """The verdict if no run was successful: not decided."""
     return _verdict(experiment, claim, ())
 
 
@@ -86,7 +86,7 @@ def _verdict(experiment: Experiment, claim: Claim, cases: tuple[Case, ...]) -> V
 
 
 def worst(verdicts: list[str]) -> str:
-    """Of several: one that fails decides, then one that is open; none at all decides nothing."""
+    """The worst of several verdicts: `FAILS` before `UNDECIDED` before `HOLDS`; `UNDECIDED` if there are none."""
     for verdict in (FAILS, UNDECIDED):
         if verdict in verdicts:
             return verdict
@@ -94,7 +94,7 @@ def worst(verdicts: list[str]) -> str:
 
 
 def interval(mean: float, deviation: float, samples: int) -> tuple[float, float]:
-    """The confidence interval of a mean: mean ± t(n - 1) s / sqrt(n); nothing is known of it from one sample."""
+    """The confidence interval of a mean: mean ± t(n - 1) s / sqrt(n); infinite for a single sample."""
     from scipy.stats import t
 
     if samples < 2:
@@ -111,7 +111,7 @@ def decide(low: float, high: float) -> str:
 
 
 def _summary(table: DataFrame) -> DataFrame:
-    """Per case: how many samples, the mean margin, its deviation, and the mean of every other number."""
+    """For each case: the number of samples, the mean margin, its deviation, and the mean of every other number."""
     from pyspark.sql import functions as f
 
     numbers = [name for name, kind in table.dtypes if name not in ("item", "seed", "margin") and kind != "string"]

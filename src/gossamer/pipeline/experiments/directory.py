@@ -1,4 +1,4 @@
-"""A run directory: everything that an experiment was and gave.
+"""A run directory: an experiment and all its results.
 
 experiment/          the files it was read from        versions.json     what it was made with
 results.parquet/     one row per run, a part per wave   traces/run=.../   traces, where they were asked for
@@ -25,7 +25,7 @@ from gossamer.pipeline.session import PipelineError
 
 
 class Directory:
-    """One run directory, made or found."""
+    """One run directory, new or existing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Directory:
 
     @classmethod
     def create(cls, path: Path, collection: Collection, arguments: Mapping[str, Any]) -> "Directory":
-        """The directory for this experiment, new or to be continued; PipelineError if another one is in it."""
+        """Make the directory of an experiment, or continue in it; PipelineError if it holds another experiment."""
         directory = cls(path)
         fingerprints = {experiment.name: fingerprint(experiment) for experiment in collection.experiments}
         if path.exists() and any(path.iterdir()):
@@ -55,13 +55,13 @@ class Directory:
 
     @classmethod
     def open(cls, path: Path) -> tuple["Directory", Collection]:
-        """A directory that a run left, and the experiment that it holds."""
+        """Open an existing directory; returns it and the experiment that it holds."""
         directory = cls(path)
         facts = directory.facts()
         return directory, load(path / "experiment" / str(facts["file"]))
 
     def facts(self) -> dict[str, Any]:
-        """What the run was made with."""
+        """The experiment, arguments and versions that the run was made with."""
         try:
             found: dict[str, Any] = json.loads((self.path / "versions.json").read_text("utf-8"))
         except (OSError, ValueError):
@@ -71,7 +71,7 @@ class Directory:
         return found
 
     def finished(self) -> set[str]:
-        """The runs that went well; those that failed are tried again when an experiment is continued."""
+        """The successful runs; those that failed are tried again when an experiment is continued."""
         return {row["run"] for row in self.rows(["run", "status"]) if row["status"] == "fine"}
 
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -94,9 +94,9 @@ class Directory:
             shutil.rmtree(table)
 
     def _check_same(self, fingerprints: Mapping[str, str]) -> None:
-        """Texts, plots and claims may change; what decides the runs may not."""
+        """Check that what determines the runs is the same; texts, plots and claims may change."""
         if not (self.path / "versions.json").exists():
-            raise PipelineError(f"--out {self.path}: is not empty and holds no experiment; give another directory")
+            raise PipelineError(f"--out {self.path}: not empty, and holds no experiment; give another directory")
         held = self.facts()["fingerprints"]
         changed = [name for name in fingerprints if held.get(name, fingerprints[name]) != fingerprints[name]]
         if changed:
@@ -108,7 +108,7 @@ class Directory:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers may depend on."""
+    """The versions of everything that the numbers may depend on."""
     names = ("pyspark", "pyarrow", "numpy", "scipy", "matplotlib")
     found = {}
     for name in names:

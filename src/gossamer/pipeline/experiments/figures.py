@@ -1,8 +1,8 @@
 """Figures: one query each, drawn as lines with error bars or as grouped bars.
 
-A query yields `series, x, y` and, if it knows them, `low` and `high`, one row per point of the figure; rows of
-one series and x are averaged, with the 95% confidence interval of their mean, if the query gives each seed its row.
-A series whose name begins with "analysis" is drawn as a dashed line without marks: prediction beside measurement.
+A query yields `series, x, y` and, if it knows them, `low` and `high`, one row per point of the figure. If it yields a
+row for each seed instead, rows of the same series and x are averaged, with the 95% confidence interval of their mean.
+A series whose name begins with "analysis" is drawn as a dashed line without marks: prediction next to measurement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gossamer.pipeline.experiments.files import Plot
 from gossamer.pipeline.session import PipelineError
 
 INK = "#3c3f44"
-"""The colour of axes and text in the files; the report puts the page's own in its place."""
+"""The colour of axes and text in the files; the report replaces it with that of the page."""
 COLOURS = ("#2f7ed8", "#e0662b", "#2ca25f", "#9b59b6", "#c0392b", "#7f8c8d", "#b8860b", "#16a085")
 MARKS = "osD^vP*X"
 PROTOCOLS = {"LBRM": 0, "pbcast": 1, "rpbcast": 2}
@@ -51,7 +51,7 @@ def draw(plot: Plot, rows: Sequence[dict[str, Any]], stem: Path) -> None:
     """Write `stem.svg` and `stem.png`."""
     series = gather(rows)
     if not series:
-        raise PipelineError(f"plot {plot.name!r}: its query yields no point")
+        raise PipelineError(f"plot {plot.name!r}: its query yields no points")
     pyplot = _pyplot(stem.name)
     figure, axes = pyplot.subplots(figsize=SIZE)
     if plot.kind == "bars":
@@ -75,7 +75,7 @@ def _pyplot(salt: str) -> Any:
     from matplotlib import pyplot
 
     style: dict[Any, Any] = {
-        "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
+        "svg.fonttype": "none",  # text stays text: it can be searched, and uses the page's font
         "svg.hashsalt": salt,
         "font.family": "sans-serif",
         "font.size": 10,
@@ -127,7 +127,7 @@ def _dress(axes: Any, plot: Plot, count: int, least: float) -> None:
     if plot.ylog:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
-    elif least >= 0:  # an error bar may reach below; nothing that we measure does
+    elif least >= 0:  # an error bar may reach below 0, but nothing that we measure does
         axes.set_ylim(bottom=0)
     axes.grid(axis="y", color=INK, alpha=0.15, lw=0.8)
     axes.set_axisbelow(True)

@@ -1,7 +1,7 @@
-"""An experiment file: a base scenario, a grid over its keys, what to measure, what to draw, and what is claimed.
+"""An experiment file: a base scenario, a grid over its keys, what to measure, what to plot, and what is claimed.
 
-`load` gives checked `Experiment`s or raises `SettingError` with one line that names the file and the key. A file with
-`include` is a collection: its own title and text, and the experiments of the files that it names.
+`load` returns checked `Experiment`s or raises `SettingError` with one line that names the file and the key. A file with
+`include` is a collection: its own title and text, and the experiments of the files that it lists.
 
 A **variant** is a name for several settings that go together (a protocol and its numbers); a grid has one point per
 variant and combination of values. A **claim** is a sentence of a paper and a query that yields, for every case and
@@ -32,20 +32,20 @@ class Variant:
 class Plot:
     """One figure: its query yields `series, x, y` and, if known, `low` and `high`."""
 
-    name: str = setting("", "The name of its file.")
-    title: str = setting("", "What stands above it.")
-    kind: str = setting("line", "Its form.", choices=PLOTS)
-    sql: str = setting("", "A query that yields series, x, y and perhaps low, high.")
-    xlabel: str = setting("", "What the x axis says.")
-    ylabel: str = setting("", "What the y axis says.")
+    name: str = setting("", "The name of the plot's file.")
+    title: str = setting("", "The caption.")
+    kind: str = setting("line", "The kind of plot.", choices=PLOTS)
+    sql: str = setting("", "A query that yields series, x, y and optionally low, high.")
+    xlabel: str = setting("", "The label of the x axis.")
+    ylabel: str = setting("", "The label of the y axis.")
     xlog: bool = setting(False, "Logarithmic x axis.")
     ylog: bool = setting(False, "Logarithmic y axis.")
-    note: str = setting("", "What to see in it.")
+    note: str = setting("", "What to look for in the plot.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A sentence that a run can refute."""
+    """A sentence that runs can refute."""
 
     name: str = setting("", "A short name.")
     says: str = setting("", "The sentence.")
@@ -53,26 +53,26 @@ class Claim:
     sql: str = setting("", "A query that yields `margin` for each `item` and seed: at least 0 where the claim is true.")
     exact: bool = setting(False, "The margin is computed, not sampled: one row decides.")
     paper: str = setting("", "The paper's own number, where it gives one.")
-    finding: str = setting("", "Where it does not hold: by how much, and why we think so.")
+    finding: str = setting("", "If the claim does not hold: by how much, and why we think that is.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """One question, asked by many runs."""
+    """One question, answered by many runs."""
 
     name: str = setting("", "A short name: letters, digits and dashes.")
     title: str = setting("", "The heading.")
     place: str = setting("", "Where the paper asks it.")
     question: str = setting("", "What is asked.")
-    answer: str = setting("", "What a reader should know of how we ask it, and where we differ.")
+    answer: str = setting("", "What a reader should know about how we ask it, and where we differ.")
     seeds: int = setting(5, "Runs per point.", low=1, high=1_000_000)
     traces: str = setting("none", "Which runs keep a trace: none, the first seed's, or all.", choices=TRACES)
-    check: bool = setting(False, "Hold every run against the specifications.")
-    time_limit: float = setting(300.0, "A run that takes longer is given up.", unit="s", above=0)
-    memory_limit: int = setting(4096, "A run that needs more is given up.", unit="MiB", low=64)
+    check: bool = setting(False, "Check every run against the specifications.")
+    time_limit: float = setting(300.0, "How long a run may take before it is aborted.", unit="s", above=0)
+    memory_limit: int = setting(4096, "How much memory a run may use before it is aborted.", unit="MiB", low=64)
     analysis: tuple[str, ...] = setting((), "Tables of predictions that the queries may use.")
     metrics: tuple[str, ...] = setting((), "Metrics to compute from the traces.")
-    draw: str = setting("", "The scenario is drawn from the seed by this generator; there is no grid then.")
+    draw: str = setting("", "A generator that draws the scenario from the seed; there is no grid then.")
     scenario: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, Any] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -84,14 +84,14 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What one command runs: a title, a text, and experiments."""
+    """What one command runs: experiments, with a title and a text."""
 
     name: str
     title: str
     text: str
     experiments: tuple[Experiment, ...]
     sources: dict[str, str]
-    """The files it was read from, by name: a run directory keeps them."""
+    """The files it was read from, by name; a run directory keeps copies of them."""
 
 
 def load(path: Path) -> Collection:
@@ -120,7 +120,7 @@ def load(path: Path) -> Collection:
 
 
 def find(name: str, folder: Path = Path("experiments")) -> Path:
-    """The file of an experiment: a path as it is, a bare name in `experiments/`."""
+    """The file of an experiment: a path as given, or a bare name looked up in `experiments/`."""
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
         return path
@@ -137,14 +137,14 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise SettingError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise SettingError(f"{path}: not TOML: {error}") from None
+        raise SettingError(f"{path}: not valid TOML: {error}") from None
 
 
 def _toml(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"{path}: not TOML: {error}") from None
+        raise SettingError(f"{path}: not valid TOML: {error}") from None
 
 
 def _experiment(path: Path, table: Mapping[str, Any]) -> Experiment:
@@ -162,13 +162,13 @@ def _experiment(path: Path, table: Mapping[str, Any]) -> Experiment:
 def _parts(table: Mapping[str, Any], key: str, cls: type[Any]) -> list[Any]:
     parts = table.get(key, [])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise SettingError(f"{key}: must be tables, each headed [[{key}]]")
+        raise SettingError(f"{key}: must be a list of tables, each headed [[{key}]]")
     return [build(cls, part, f"{key}[{i}]") for i, part in enumerate(parts)]
 
 
 def _check(experiment: Experiment) -> None:
     if not experiment.name.replace("-", "").isalnum():
-        raise SettingError(f"name = {experiment.name!r}: must be letters, digits and dashes")
+        raise SettingError(f"name = {experiment.name!r}: may only have letters, digits and dashes")
     for key, values in experiment.grid.items():
         if not isinstance(values, list) or not values:
             raise SettingError(f"grid.{key} = {values!r}: must be a list of at least one value")
@@ -179,4 +179,4 @@ def _check(experiment: Experiment) -> None:
         if not claim.says or not claim.sql:
             raise SettingError(f"claim[{i}]: needs says and sql")
     if experiment.metrics and experiment.traces == "none":
-        raise SettingError('metrics: come from traces; say traces = "first" or "all"')
+        raise SettingError('metrics: come from traces; set traces = "first" or "all"')

@@ -1,7 +1,7 @@
 """From an experiment to its runs: one point per variant and combination of grid values, one run per point and seed.
 
-A fault may name its members by share, `members = "last 25%"` or `"last 1"`, since a grid over the group size could
-not name them one by one.
+A fault may give its members as a share, `members = "last 25%"` or `"last 1"`, since a grid over the group size could
+not list them one by one.
 """
 
 import copy
@@ -20,7 +20,7 @@ from gossamer.sim.scenario import Scenario, parse
 SECONDS_PER_DELIVERY = 25e-6
 SECONDS_PER_GOSSIP = 40e-6
 TRACED_FACTOR = 1.6
-"""A guess of what a run costs, good enough to balance the work and to say how much is left."""
+"""An estimate of what a run costs, good enough to balance the work and to say how much is left."""
 
 DRAWN: dict[str, Callable[[int], dict[str, Any]]] = {}
 """Generators of scenarios from a seed, by name; `campaign` adds its own."""
@@ -44,17 +44,17 @@ class Run:
 
 
 def column(experiment: Experiment, key: str) -> str:
-    """The name of a grid key in the tables: what `names` says, else its last word."""
+    """The name of a grid key in the tables: as given in `names`, else its last part."""
     return experiment.names.get(key, "protocol" if key == "protocol.name" else key.rsplit(".", 1)[-1])
 
 
 def columns(experiment: Experiment) -> list[str]:
-    """What a point of this experiment is told apart by."""
+    """The columns that distinguish the points of this experiment."""
     return [*(["variant"] if experiment.variant else []), *(column(experiment, key) for key in experiment.grid)]
 
 
 def runs(experiment: Experiment, seeds: int | None = None) -> list[Run]:
-    """Every run of an experiment; SettingError if a key or value of the grid cannot be."""
+    """Every run of an experiment; SettingError for an invalid key or value in the grid."""
     count = seeds or experiment.seeds
     if experiment.draw:
         return [_drawn(experiment, seed) for seed in range(1, count + 1)]
@@ -66,7 +66,7 @@ def runs(experiment: Experiment, seeds: int | None = None) -> list[Run]:
 
 
 def points(experiment: Experiment) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each point: its columns, and its scenario as a plain table, checked."""
+    """Every point: its columns, and its scenario as a plain table, checked."""
     variants = experiment.variant or (None,)
     for variant, *values in itertools.product(variants, *experiment.grid.values()):
         table = copy.deepcopy(experiment.scenario)
@@ -93,14 +93,14 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
     for section, following in zip(sections, [*sections[1:], last], strict=True):
         if isinstance(at, list):
             if not section.isdigit() or int(section) >= len(at):
-                raise SettingError(f"unknown key {key}: there is no number {section} in the scenario")
+                raise SettingError(f"unknown key {key}: there is no entry {section} in the scenario")
             at = at[int(section)]
         else:
             at = at.setdefault(section, [] if following.isdigit() else {})
         if not isinstance(at, dict | list):
             raise SettingError(f"unknown key {key}: {section} is not a table")
     if isinstance(at, list):
-        raise SettingError(f"unknown key {key}: name a key of one [[fault]], as fault.0.probability")
+        raise SettingError(f"unknown key {key}: give a key of one [[fault]], like fault.0.probability")
     at[last] = copy.deepcopy(value)
 
 
@@ -141,7 +141,7 @@ def _drawn(experiment: Experiment, seed: int) -> Run:
 
 
 def cost(scenario: Scenario, traced: bool) -> float:
-    """About how many seconds a run takes."""
+    """Estimate how many seconds a run takes."""
     deliveries = scenario.duration * scenario.traffic.rate * max(scenario.topology.members, 8)
     gossips = scenario.duration * scenario.topology.members / scenario.protocol.gossip_period
     seconds = deliveries * SECONDS_PER_DELIVERY + gossips * SECONDS_PER_GOSSIP
@@ -149,12 +149,12 @@ def cost(scenario: Scenario, traced: bool) -> float:
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """What decides the runs of an experiment, in short: equal fingerprints, equal runs, but for their number."""
+    """A hash of what determines the runs of an experiment: equal fingerprints mean equal runs, except their number."""
     variants = [(variant.name, variant.set) for variant in experiment.variant]
     decides = [experiment.scenario, experiment.grid, variants, experiment.names, experiment.draw, experiment.traces]
     return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def dumps(point: Mapping[str, Any]) -> dict[str, str]:
-    """A point as texts, for a column of one type."""
+    """Convert the values of a point to strings, for a column of one type."""
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in point.items()}

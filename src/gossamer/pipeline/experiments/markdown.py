@@ -1,4 +1,4 @@
-"""The verdicts as a Markdown table: for a document in a repository, as `report` is for a reader."""
+"""The verdicts as Markdown tables, for a document in a repository."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ NUMBERS_SHOWN = 4
 
 
 def verdict_table(collection: Collection, found: Mapping[str, Any]) -> str:
-    """A section per experiment: what the paper says, the verdict, our numbers; then what we found where it differs."""
+    """A section per experiment: the paper's claims, the verdicts, our numbers; then our findings where they differ."""
     parts = []
     for experiment in collection.experiments:
         verdicts = [v for v in found["verdicts"] if v["experiment"] == experiment.name]
@@ -30,7 +30,7 @@ def _table(verdicts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _numbers(cases: Sequence[Mapping[str, Any]]) -> str:
-    """The case that decided: the worst, and of equals the one with the smallest margin."""
+    """The case that decided: the worst, or of several equal ones the one with the smallest margin."""
     if not cases:
         return "no run"
     order = (FAILS, UNDECIDED, HOLDS)

@@ -1,7 +1,7 @@
-"""The report: one HTML file that needs nothing else, made of what a run directory holds.
+"""The report: one self-contained HTML file, made from a run directory.
 
-It reads `claims.json`, the figures and the experiment's own texts, and no Spark. Figures are inlined as SVG whose ink
-is the colour of the page's text, so that they follow light and dark.
+It reads `claims.json`, the figures and the experiment's own texts, and does not need Spark. Figures are inlined as SVG,
+in the colour of the page's text, so that they follow light and dark mode.
 """
 
 import json
@@ -29,7 +29,7 @@ Facts = dict[str, Any]
 
 
 def write_report(path: Path) -> Path:
-    """Make `report.html` of a run directory; gives back where it is."""
+    """Write the `report.html` of a run directory; returns its path."""
     directory, collection = Directory.open(path)
     directory.report.write_text(render(directory, collection), "utf-8")
     return directory.report
@@ -51,12 +51,12 @@ def render(directory: Directory, collection: Collection) -> str:
 
 
 def read_outcome(directory: Directory) -> Facts:
-    """What a study came to, as it was kept."""
+    """Read the outcome of a study from its directory."""
     try:
         found: Facts = json.loads((directory.path / "claims.json").read_text("utf-8"))
     except (OSError, ValueError):
         done = sum(pq.read_metadata(part).num_rows for part in directory.parts())
-        says = f"{done} runs are done, but not all; continue with the same gossamer experiment run --out"
+        says = f"not finished, {done} runs are done; continue with the same gossamer experiment run --out"
         raise PipelineError(f"{directory.path}: {says} {directory.path}") from None
     return found
 
@@ -124,7 +124,7 @@ def _figure(directory: Directory, plot: Plot) -> str:
 
 
 def inline_svg(text: str, title: str) -> str:
-    """A figure's file as a part of the page: no prologue, no fixed size, the ink of the page."""
+    """Convert the file of a figure for inlining: no prologue, no fixed size, the text colour of the page."""
     text = text[text.index("<svg") :]
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', rf'\1 role="img" aria-label="{escape(title)}"', text, count=1)
@@ -144,9 +144,9 @@ def _claim(verdict: Mapping[str, Any]) -> str:
 
 
 def _cases(cases: Sequence[Mapping[str, Any]]) -> str:
-    """The numbers behind a verdict: the cases that are not true first."""
+    """The numbers behind a verdict, with the cases that do not hold first."""
     if not cases:
-        return "<p>No run gave a number for it.</p>"
+        return "<p>No run gave a result for this claim.</p>"
     ordered = sorted(cases, key=lambda case: (FAILS, UNDECIDED, HOLDS).index(case["verdict"]))[:CASES_SHOWN]
     names = list(dict.fromkeys(name for case in ordered for name in case["numbers"]))
     heads = [*(name.replace("_", " ") for name in names), "margin", "95% interval", "seeds"]
@@ -169,7 +169,7 @@ def _case(case: Mapping[str, Any], names: Iterable[str]) -> str:
 
 
 def number(value: float | None) -> str:
-    """A number for a person: four digits that matter."""
+    """Format a number for people: four significant digits."""
     if value is None or value != value:
         return "–"
     if abs(value) == float("inf"):
@@ -194,7 +194,7 @@ def _settings(experiment: Experiment, facts: Facts) -> str:
 
 
 def _troubles(found: Facts) -> str:
-    """Runs that failed and specifications that were violated."""
+    """The runs that failed and the specifications that were violated."""
     parts = []
     if found["violations"]:
         rows = "".join(

@@ -1,4 +1,4 @@
-"""The row of a run in `results.parquet`: every number of `simulate --json`, and how the run itself went.
+"""The row of a run in `results.parquet`: every number of `simulate --json`, and whether the run succeeded.
 
 Nested tables stay nested (`everywhere_latency.mean`), tables by member or link are maps (`repairs.by_member['3']`).
 A run that failed has `status` and `reason`, and nulls for its numbers.
@@ -12,7 +12,7 @@ import pyarrow as pa
 from gossamer.pipeline.experiments.grid import Run, dumps
 
 FINE, FAILED, LATE, MEMORY, KILLED = "fine", "failed", "time", "memory", "killed"
-"""What became of a run: done, raised an error, over its time limit, over its memory limit, or its process died."""
+"""How a run ended: done, with an error, over its time limit, over its memory limit, or because its process died."""
 
 
 def _struct(names: str, kind: pa.DataType) -> pa.DataType:
@@ -64,7 +64,7 @@ SCHEMA = pa.schema(
 
 
 def row(run: Run, outcome: Mapping[str, Any], attempts: int) -> dict[str, Any]:
-    """The row of a run, from what its process gave back."""
+    """The row of a run, from what its process returned."""
     result = outcome.get("result", {})
     return {
         **result,
@@ -81,13 +81,13 @@ def row(run: Run, outcome: Mapping[str, Any], attempts: int) -> dict[str, Any]:
 
 
 def batch(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows as Arrow; maps from plain tables, and nothing that the schema does not know."""
+    """Convert rows to Arrow: plain tables become maps, and what is not in the schema is left out."""
     columns = [pa.array([_value(r.get(field.name), field.type) for r in rows], field.type) for field in SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """A plain table as Arrow wants it: maps as lists of pairs, structs without what they do not know."""
+    """Convert a value to what Arrow expects: maps as lists of pairs, structs without unknown fields."""
     if value is None:
         return None
     if pa.types.is_map(kind):

@@ -1,8 +1,8 @@
-"""Runs on Spark: waves of tasks, each task a few runs of about equal cost in all.
+"""Runs on Spark: waves of tasks, each with a few runs, of about equal total cost.
 
-A wave is one Spark job and one part of `results.parquet`, so a killed campaign loses the waves under way and nothing
-else. Two waves are under way at a time: the cores that have nothing left to do in one take from the next. Expensive
-runs go first, so that the end is made of small ones.
+A wave is one Spark job and one part of `results.parquet`, so a killed campaign loses only the waves under way. Two
+waves are under way at a time: cores that have nothing left to do in one take tasks from the next. Expensive runs go
+first, so that only small ones are left at the end.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 TASKS_PER_CORE = 2
 TASKS_PER_CORE_LONG = 1
-"""Where a single run takes longer than a task should: fewer of them in a wave, so that progress is seen."""
+"""If a single run takes longer than a task should: fewer tasks in a wave, so that progress shows."""
 TASK_SECONDS = 3.0
-"""A task should take so long, by estimate: long against the cost of a task (about 50 ms), short against patience."""
+"""How long a task should take, by estimate: long compared with its cost (about 50 ms), short enough to wait for."""
 WAVES_AT_ONCE = 2
 _SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""A JVM that does little but schedule: the cores that its best compiler and collector would take are for the runs."""
+"""The JVM does little but schedule, so it must not take cores from the runs for its best compiler and collector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign is."""
+    """The progress of a campaign."""
 
     done: int
     planned: int
@@ -50,14 +50,14 @@ TellProgress = Callable[[Progress], None]
 
 
 def session_conf(master: str) -> dict[str, str]:
-    """Settings for a session that shares its machine with the runs; elsewhere the cluster's own stay."""
+    """Settings for a session that shares its machine with the runs; a cluster keeps its own."""
     return _SCHEDULES if is_local(master) else {}
 
 
 def run_all(
     spark: SparkSession, planned: Sequence[Run], directory: Directory, report: TellProgress | None = None
 ) -> None:
-    """Do every run that has no row yet; each wave adds its rows to the directory."""
+    """Do every run that is not finished yet; each wave adds its rows to the directory."""
     before = directory.finished()
     left = [run for run in planned if run.run not in before]
     waves = plan_waves(left, spark.sparkContext.defaultParallelism)
@@ -87,7 +87,7 @@ def run_all(
 
 
 def plan_waves(runs: Sequence[Run], cores: int) -> list[list[list[Run]]]:
-    """Waves of tasks of runs: the expensive ones first, and tasks of a wave about equally long."""
+    """Divide the runs into waves of tasks: expensive runs first, and the tasks of a wave about equally long."""
     waves: list[list[list[Run]]] = []
     ordered = sorted(runs, key=lambda run: -run.cost)
     while ordered:
@@ -102,7 +102,7 @@ def plan_waves(runs: Sequence[Run], cores: int) -> list[list[list[Run]]]:
 
 
 def _balanced(runs: Sequence[Run], tasks: int) -> list[list[Run]]:
-    """Each run, the expensive first, to the task that has least to do."""
+    """Give each run, expensive ones first, to the task that has least to do."""
     loads = [0.0] * tasks
     parts: list[list[Run]] = [[] for _ in range(tasks)]
     for run in runs:
@@ -117,7 +117,7 @@ def _cost(wave: Sequence[Sequence[Run]]) -> float:
 
 
 def _wave(spark: SparkSession, wave: Sequence[Sequence[Run]], traces: Path) -> pa.Table:
-    """One Spark job: as many partitions as tasks, each holding the number of its task."""
+    """Run one Spark job with one partition per task, which holds the number of the task."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -1,7 +1,7 @@
 """An experiment from beginning to end: check it, do its runs, measure, judge the claims, draw the figures.
 
-What comes out is data: verdicts in `claims.json`, the points of every figure in `metrics/`. The report is made of
-these alone and needs no Spark.
+The outcome is data: verdicts in `claims.json`, the points of every figure in `metrics/`. The report is made from these
+alone and needs no Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a study came to."""
+    """The outcome of a study."""
 
     verdicts: list[claims.Verdict]
     planned: int
@@ -37,17 +37,17 @@ class Outcome:
 
     @property
     def bad(self) -> bool:
-        """Whether a run failed or a specification was violated; that a claim fails is a finding, for the report."""
+        """Whether a run failed or a specification was violated; a claim that fails is a finding, for the report."""
         return bool(self.failed or self.violations)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data: what `claims.json` holds."""
+        """Convert to plain data, as in `claims.json`."""
         verdicts = [verdict.as_dict() for verdict in self.verdicts]
         return {"runs": self.planned, "verdicts": verdicts, "failed": self.failed, "violations": self.violations}
 
 
 def plan(collection: Collection, seeds: int | None = None) -> list[Run]:
-    """Every run of a collection; SettingError if a grid cannot be."""
+    """Every run of a collection; SettingError if a grid is invalid."""
     return [run for experiment in collection.experiments for run in runs(experiment, seeds)]
 
 
@@ -59,7 +59,7 @@ def conduct(
     report: TellProgress | None = None,
     say: Say | None = None,
 ) -> Outcome:
-    """Do all of it; what is done already is not done again."""
+    """Run, measure and judge every experiment; runs that are done already are not repeated."""
     for experiment in collection.experiments:
         tables.check_queries(spark, experiment)
     planned = plan(collection, seeds)
@@ -70,7 +70,7 @@ def conduct(
     verdicts = []
     for experiment in collection.experiments:
         if say is not None:
-            say(f"measuring and drawing {experiment.name}")
+            say(f"measuring and plotting {experiment.name}")
         verdicts += evaluate(spark, experiment, directory)
     outcome = Outcome(verdicts, len(planned), unfinished(directory), campaign.violations(directory, planned))
     (directory.path / "claims.json").write_text(json.dumps(outcome.as_dict(), indent=1), "utf-8")
@@ -78,8 +78,8 @@ def conduct(
 
 
 def evaluate(spark: SparkSession, experiment: Experiment, directory: Directory) -> list[claims.Verdict]:
-    """The figures and verdicts of one experiment, from the rows and traces that are there."""
-    runs = tables.run_table(spark, experiment, directory).coalesce(1).cache()  # many small files, asked many times
+    """Draw the figures of one experiment and return its verdicts, from the rows and traces that are there."""
+    runs = tables.run_table(spark, experiment, directory).coalesce(1).cache()  # many small files, read many times
     try:
         if runs.isEmpty():
             return [claims.nothing(experiment, claim) for claim in experiment.claim]
@@ -94,7 +94,7 @@ def evaluate(spark: SparkSession, experiment: Experiment, directory: Directory) 
 
 
 def unfinished(directory: Directory) -> list[dict[str, Any]]:
-    """The runs that did not go well, not even later, each with its last reason."""
+    """The runs that failed and did not succeed later either, each with its last reason."""
     rows = directory.rows(["run", "experiment", "status", "reason", "attempts"])
     last = {row["run"]: row for row in rows if row["status"] != "fine"}
     fine = directory.finished()

@@ -1,4 +1,4 @@
-"""How the report looks: light and dark by the reader's choice, and on paper."""
+"""The style sheet of the report: light or dark as the reader prefers, and for print."""
 
 STYLE = """
 :root { --paper: #fdfdfb; --ink: #23262b; --soft: #6b7078; --line: #e2e2dc; --card: #ffffff;

@@ -1,8 +1,8 @@
-"""The tables that plots and claims are queries over.
+"""The tables that plots and claims query.
 
-For each experiment, these views:
+Each experiment has these views:
 
-- `results`: one row per run that went well, its grid columns typed, every number of the simulator beside them;
+- `results`: one row per successful run, with typed grid columns and every number of the simulator;
 - the metrics that it asks for, each with the run's grid columns and seed;
 - the predictions that it asks for (`analysis.py`), under their own names.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def check_queries(spark: SparkSession, experiment: Experiment) -> None:
-    """Try every query on empty tables; PipelineError names the one that is no SQL, or asks for what there is not."""
+    """Try every query on empty tables; PipelineError names one that is not valid SQL or asks for unknown names."""
     check_names(experiment.metrics)
     for name in experiment.analysis:
         if name not in TABLES:
@@ -42,12 +42,12 @@ def check_queries(spark: SparkSession, experiment: Experiment) -> None:
 
 
 def open_views(spark: SparkSession, experiment: Experiment, directory: Directory, runs: DataFrame) -> None:
-    """Make the views of one experiment, computing and keeping the metrics that are not there yet."""
+    """Make the views of one experiment, computing and storing the metrics that are not there yet."""
     _make_views(spark, experiment, runs, _metrics(spark, experiment, directory, runs))
 
 
 def run_table(spark: SparkSession, experiment: Experiment, directory: Directory) -> DataFrame:
-    """The runs of an experiment that went well, with a typed column for each key of its grid."""
+    """The successful runs of an experiment, with a typed column for each key of its grid."""
     parts = directory.parts()
     if not parts:
         raise PipelineError(f"{directory.path}: no run is finished yet; continue with gossamer experiment run")
@@ -89,7 +89,7 @@ def _check_query(spark: SparkSession, where: str, sql: str, needed: Sequence[str
 
 
 def short(error: Exception) -> str:
-    """What Spark says, on one line of bearable length."""
+    """Spark's message in one line of limited length."""
     return " ".join(str(error).split())[:250]
 
 
@@ -98,7 +98,7 @@ def _told_apart(experiment: Experiment, known: Sequence[str]) -> list[str]:
 
 
 def _text_columns(experiment: Experiment) -> set[str]:
-    """Grid columns with a value that is no number."""
+    """Grid columns with a value that is not a number."""
     return {
         name
         for point, _ in points(experiment)
@@ -110,7 +110,7 @@ def _text_columns(experiment: Experiment) -> set[str]:
 def _metrics(
     spark: SparkSession, experiment: Experiment, directory: Directory, runs: DataFrame
 ) -> dict[str, DataFrame]:
-    """Each metric, computed once and kept as a Parquet table of the directory."""
+    """Each metric, computed once and stored as a Parquet table in the directory."""
     found: dict[str, DataFrame] = {}
     trace: Any = None
     for name in experiment.metrics:
@@ -123,6 +123,6 @@ def _metrics(
 
 
 def _traces(directory: Directory, runs: DataFrame) -> list[Any]:
-    """The traces of the runs that went well: a run that failed may have left half of one."""
+    """The traces of the successful runs: a run that failed may have left an incomplete one."""
     names = sorted(row.run for row in runs.select("run").collect())
     return [path for path in (trace_path(directory.traces, run) for run in names) if path.exists()]

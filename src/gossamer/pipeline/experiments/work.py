@@ -1,7 +1,7 @@
-"""What an executor does: one run after another, in a process apart.
+"""What an executor does: one run after another, in a separate process.
 
-A run that crashes, hangs or eats the memory takes only that process with it; the executor notes the reason and goes on
-with a new one. The run is tried a second time first, because a machine may have a bad moment.
+A run that crashes, hangs or runs out of memory takes only that process with it; the executor records the reason and
+continues with a new process. First it tries the run a second time, in case the failure was a passing one.
 """
 
 import gc
@@ -27,26 +27,26 @@ from gossamer.sim.scenario import parse
 
 ATTEMPTS_MAX = 2
 PATIENCE = 10.0
-"""The time limit is of a run's own time on a core; on a busy machine it may take so many times as long."""
+"""The time limit counts a run's own CPU time; on a busy machine the run may take this many times as long."""
 _FORK = multiprocessing.get_context("fork")  # the simulator is imported once per executor, not once per run
 
 
 def trace_path(traces: Path, run: str) -> Path:
-    """Where the trace of a run lies: one folder per run, as Spark partitions."""
+    """The path of a run's trace: one folder per run, as Spark partitions."""
     return traces / f"run={run.replace('/', '.')}" / "trace.parquet"
 
 
 class Apart:
-    """A process that does runs until one of them goes wrong; then there is a new one.
+    """A separate process that does runs until one fails, and is then replaced.
 
-    It is not one process per run, because a warm one is a tenth quicker: its code is specialized, its memory mapped.
+    It is not one process per run, because a warm one is a tenth faster: its code is specialized, its memory mapped.
     """
 
     def __init__(self) -> None:
         self._running: tuple[ForkProcess, Connection] | None = None
 
     def outcome(self, run: Run, traces: Path) -> dict[str, Any]:
-        """What comes of one run."""
+        """Do one run; returns its outcome."""
         began = perf_counter()
         process, line = self._ready()
         outcome: dict[str, Any]
@@ -66,7 +66,7 @@ class Apart:
         return {**outcome, "seconds": perf_counter() - began}
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it is doing."""
         if self._running is not None:
             process, line = self._running
             line.close()
@@ -85,11 +85,11 @@ class Apart:
 
 
 _apart = Apart()
-"""Of this executor: it outlasts the task, as the executor does."""
+"""The process of this executor; like the executor, it outlives the task."""
 
 
 def do_all(tasks: Sequence[Sequence[Run]], traces: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function of a Spark task: `batches` holds the numbers of its tasks; out come rows."""
+    """The function of a Spark task: `batches` holds the numbers of its tasks; yields the rows of their runs."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             for run in tasks[number]:
@@ -97,7 +97,7 @@ def do_all(tasks: Sequence[Sequence[Run]], traces: str, batches: Iterator[pa.Rec
 
 
 def do(run: Run, traces: Path, apart: Apart) -> dict[str, Any]:
-    """One run and its row, tried again if it fails."""
+    """Do one run, again if it fails; returns its row."""
     attempts = 1
     outcome = apart.outcome(run, traces)
     while outcome["status"] != result_rows.FINE and attempts < ATTEMPTS_MAX:
@@ -111,9 +111,9 @@ def _late(run: Run) -> dict[str, Any]:
 
 
 def _do_what_is_asked(line: Connection, parents: Connection) -> None:
-    """In the process apart: simulate and say what came of it, until the executor hangs up or a run goes wrong."""
+    """In the separate process: simulate and report the outcome, until the executor hangs up or a run fails."""
     parents.close()
-    gc.freeze()  # what the executor has loaded is shared with it, and the collector would copy it page by page
+    gc.freeze()  # what the executor has loaded is shared with it; the garbage collector would copy it page by page
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     mapped = _mapped()
@@ -126,11 +126,11 @@ def _do_what_is_asked(line: Connection, parents: Connection) -> None:
         outcome = _limited(run, traces, mapped)
         line.send(outcome)
     line.close()
-    os._exit(0)  # without any clean-up of the executor's
+    os._exit(0)  # skips the executor's clean-up
 
 
 def _limited(run: Run, traces: Path, mapped: int) -> dict[str, Any]:
-    """A run within its limits of memory and of time on a core."""
+    """Do a run within its limits of memory and CPU time."""
     _limit_memory(mapped + run.memory_limit * 2**20)
     before = process_time()
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
@@ -138,21 +138,21 @@ def _limited(run: Run, traces: Path, mapped: int) -> dict[str, Any]:
     try:
         result = _simulate(run, traces)
     except MemoryError:
-        _limit_memory(None)  # room to say so
+        _limit_memory(None)  # room to report it
         return {"status": result_rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"}
-    except Exception as error:  # whatever a run raises is its reason, never the campaign's end
+    except Exception as error:  # an error of one run must not end the campaign
         return {"status": result_rows.FAILED, "reason": f"{type(error).__name__}: {error}"}
     return {"status": result_rows.FINE, "result": result, "cpu_seconds": process_time() - before}
 
 
 def _mapped() -> int:
-    """How much memory this process has mapped, in bytes; 0 where the system does not say."""
+    """How much memory this process has mapped, in bytes; 0 if the system does not tell."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else 0
 
 
 def _limit_memory(limit: int | None) -> None:
-    """Map no more bytes than this; None lifts the limit."""
+    """Limit the memory that this process may map; None lifts the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     wanted = most if limit is None else limit
     resource.setrlimit(resource.RLIMIT_AS, (wanted if most < 0 else min(wanted, most), most))
@@ -163,7 +163,7 @@ def _simulate(run: Run, traces: Path) -> Mapping[str, Any]:
     parent = os.getppid()
 
     def progress(_: float) -> None:
-        """An executor that was killed cannot end its runs: they see it and end themselves."""
+        """End this run if its executor was killed, since a killed executor cannot."""
         if os.getppid() != parent:
             os._exit(1)
 

@@ -9,7 +9,7 @@ LINKS_MAX = 1_000_000
 
 
 class TopologyError(ValueError):
-    """A topology that cannot be: the text names the argument or file:line, and what is allowed."""
+    """An impossible topology: the message names the argument or file:line, and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Topology:
     members: tuple[int, ...]
     """`members[i]` is the node on which member i lives."""
     names: tuple[str, ...] = ()
-    """The nodes' names where a file gave them, else nothing."""
+    """The nodes' names where a file gave them, else empty."""
 
     def __post_init__(self) -> None:
         pairs = {(min(link.a, link.b), max(link.a, link.b)) for link in self.links}
@@ -71,12 +71,12 @@ def unreached(nodes: int, pairs: Iterable[tuple[int, int]]) -> int | None:
 
 def check_members(members: int) -> None:
     if not 2 <= members <= LINKS_MAX:
-        raise TopologyError(f"members is {members}: allowed are 2 to {LINKS_MAX}")
+        raise TopologyError(f"members is {members}: must be 2 to {LINKS_MAX}")
 
 
 def check_size(kind: str, links: int) -> None:
     if links > LINKS_MAX:
-        raise TopologyError(f"this {kind} has {links} links: allowed are at most {LINKS_MAX}; use fewer members")
+        raise TopologyError(f"this {kind} has {links} links: at most {LINKS_MAX} are allowed; use fewer members")
 
 
 def check_link(latency: float, bandwidth: float, loss: float) -> None:
@@ -90,13 +90,13 @@ def check_link(latency: float, bandwidth: float, loss: float) -> None:
 
 
 def latency_fault(latency: float) -> str:
-    """What is allowed, if this is not; else nothing. So with the two below."""
-    return "" if math.isfinite(latency) and latency >= 0 else "allowed are seconds >= 0"
+    """What a latency must be, if this is not one; else an empty string. The two functions below do the same."""
+    return "" if math.isfinite(latency) and latency >= 0 else "must be seconds >= 0"
 
 
 def loss_fault(loss: float) -> str:
-    return "" if 0 <= loss < 1 else "allowed is a probability in [0, 1)"
+    return "" if 0 <= loss < 1 else "must be a probability in [0, 1)"
 
 
 def bandwidth_fault(bandwidth: float) -> str:
-    return "" if math.isfinite(bandwidth) and bandwidth >= 0 else "allowed are bits/s >= 0, where 0 is unlimited"
+    return "" if math.isfinite(bandwidth) and bandwidth >= 0 else "must be bits/s >= 0, where 0 is unlimited"

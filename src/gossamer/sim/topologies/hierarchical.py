@@ -41,7 +41,7 @@ class _Draft:
         self.links[pair] = Link(*pair, self.latency * self.rng.uniform(*scale), self.loss, self.bandwidth)
 
     def join_all(self, nodes: Sequence[int], extra: int, scale: tuple[float, float]) -> None:
-        """A random tree over the nodes, and `extra` more links as long as there are pairs without one."""
+        """Join the nodes in a random tree, and with `extra` more links as long as there are pairs without one."""
         for i in range(1, len(nodes)):
             self.join(nodes[i], nodes[self.rng.randrange(i)], scale)
         pairs = len(nodes) * (len(nodes) - 1) // 2
@@ -49,7 +49,7 @@ class _Draft:
             self.join(*self._unjoined(nodes), scale)
 
     def _unjoined(self, nodes: Sequence[int]) -> tuple[int, int]:
-        while True:  # ends soon: a tree and half as many links more leave pairs free except in tiny domains
+        while True:  # ends soon: a tree plus half as many links leaves pairs free except in tiny domains
             a, b = sorted(self.rng.sample(range(len(nodes)), 2))
             if (nodes[a], nodes[b]) not in self.links:
                 return nodes[a], nodes[b]
@@ -88,7 +88,7 @@ def transit_stub(members: int, latency: float, bandwidth: float, loss: float, rn
 
 
 def _shares(total: int, parts: int, rng: Random) -> list[int]:
-    """`total` in random parts of at least one each."""
+    """`total` split into random parts of at least one each."""
     shares = [1] * parts
     for _ in range(total - parts):
         shares[rng.randrange(parts)] += 1
@@ -96,7 +96,7 @@ def _shares(total: int, parts: int, rng: Random) -> list[int]:
 
 
 def tiers(members: int, nodes: int | None, latency: float, bandwidth: float, loss: float, rng: Random) -> Topology:
-    """A WAN, MANs that hang on its nodes, and LAN nodes at the fringe: these, of degree 1, are the members.
+    """A WAN, MANs attached to its nodes, and LAN nodes at the fringe: these, of degree 1, are the members.
 
     `nodes` is by default 30 for every 18 members, as in 000 §7.1. A third of the inner nodes are the
     WAN, a random tree with half as many redundant links as nodes; a MAN is a few chains; no inner node
@@ -107,7 +107,7 @@ def tiers(members: int, nodes: int | None, latency: float, bandwidth: float, los
     if nodes is None:
         nodes = max(members + 1, round(members * 30 / 18))
     if not members < nodes <= LINKS_MAX:
-        raise TopologyError(f"nodes is {nodes}: allowed are {members + 1} (the members and one more) to {LINKS_MAX}")
+        raise TopologyError(f"nodes is {nodes}: must be {members + 1} (the members and one more) to {LINKS_MAX}")
     inner = nodes - members
     wan = min(members, max(1, inner // 3))
     draft = _Draft(latency, bandwidth, loss, rng)
@@ -119,9 +119,9 @@ def tiers(members: int, nodes: int | None, latency: float, bandwidth: float, los
 
 
 def _join_mans(draft: _Draft, wan: int, inner: int, ends_max: int) -> None:
-    """MAN nodes in chains that hang on the WAN, at most `ends_max` of them.
+    """Attach the MAN nodes to the WAN in chains, at most `ends_max` of them.
 
-    Every end will need a member below it, lest it be a fringe node itself.
+    Every end will need a member below it, or it would be a fringe node itself.
     """
     chains_due = 2 if wan == 1 else 1  # so that no WAN node has degree 1
     ends = wan * chains_due
@@ -140,7 +140,7 @@ def _join_mans(draft: _Draft, wan: int, inner: int, ends_max: int) -> None:
 
 
 def _gateways(draft: _Draft, wan: int, inner: int, members: int) -> list[int]:
-    """For each member the inner node it hangs on: first where one is needed, the rest at random."""
+    """For each member, the inner node that it is attached to: first where one is needed, the rest at random."""
     degrees = draft.degrees(inner)
     needed = [node for node in range(inner) for _ in range(2 - degrees[node])]
     assert len(needed) <= members, "more ends than members"

@@ -31,7 +31,7 @@ def routes(topology: Topology, source_node: int, down: frozenset[int] = frozense
 
 @lru_cache(maxsize=4)
 def _predecessors(topology: Topology, down: frozenset[int]) -> Callable[[int], NDArray[np.int32]]:
-    """Dijkstra over a sparse matrix of the latencies. A latency of 0, being stored, is a link there."""
+    """Dijkstra over a sparse matrix of the latencies. A latency of 0 is stored, so it counts as a link."""
     from scipy.sparse import csr_array  # here, because it takes a while to load
     from scipy.sparse.csgraph import dijkstra
 

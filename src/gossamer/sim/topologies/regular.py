@@ -1,4 +1,4 @@
-"""Topologies without chance: one switch, a hub, a balanced tree, a full mesh."""
+"""Topologies without randomness: one switch, a hub, a balanced tree, a full mesh."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from gossamer.sim.topologies.graph import (
 
 
 def lan(members: int, latency: float, bandwidth: float, loss: float) -> Topology:
-    """Members on one switch; `latency` is one way between two members, so half of it per link.
+    """Members on one switch; `latency` is one way between two members, so each link has half of it.
 
     `loss` is per link as everywhere: two members lose 1 - (1 - loss)² of what they send each other.
     """
@@ -44,8 +44,8 @@ def tree(
 ) -> Topology:
     """A balanced tree: member 0 at the root (node 0), the others at the leaves, from left to right.
 
-    Of `depth` there are branching**depth leaves. Of `members` there are members - 1 leaves, on the
-    smallest balanced tree that has so many, without the inner nodes that would have no leaf below.
+    With `depth` there are branching**depth leaves. With `members` there are members - 1 leaves, on the
+    smallest balanced tree that has this many, without the inner nodes that would have no leaf below.
     Nodes are numbered level by level.
     """
     check_link(latency, bandwidth, loss)
@@ -66,7 +66,7 @@ def tree(
 
 def _leaves_and_depth(members: int | None, branching: int, depth: int | None) -> tuple[int, int]:
     if not 2 <= branching <= LINKS_MAX:
-        raise TopologyError(f"branching is {branching}: allowed are 2 to {LINKS_MAX}")
+        raise TopologyError(f"branching is {branching}: must be 2 to {LINKS_MAX}")
     if members is not None:
         check_members(members)
     if depth is None:
@@ -75,7 +75,7 @@ def _leaves_and_depth(members: int | None, branching: int, depth: int | None) ->
         return members - 1, _depth_for(members - 1, branching)
     deepest = _depth_for(LINKS_MAX + 1, branching) - 1
     if not 1 <= depth <= deepest:
-        raise TopologyError(f"depth is {depth}: allowed are 1 to {deepest} with branching {branching}")
+        raise TopologyError(f"depth is {depth}: must be 1 to {deepest} with branching {branching}")
     leaves = branching**depth
     if members not in (None, leaves + 1):
         raise TopologyError(
@@ -86,7 +86,7 @@ def _leaves_and_depth(members: int | None, branching: int, depth: int | None) ->
 
 
 def _depth_for(leaves: int, branching: int) -> int:
-    """The least depth, of at least 1, at which a tree has so many leaves."""
+    """The smallest depth, at least 1, at which a tree has this many leaves."""
     depth, room = 1, branching
     while room < leaves:
         depth, room = depth + 1, room * branching
