@@ -90,11 +90,11 @@ class ProtocolSettings:
     )
     buffer_packets: int = setting(1000, "Packets that a buffer by size can hold.", unit="packets", low=1)
     buffer_bytes: int = setting(
-        0, "Bytes that a buffer by size can hold; 0 means that only `buffer_packets` limits it.", low=0
+        0, "Bytes that a buffer by size can hold; 0 means that only `buffer_packets` limits it.", unit="bytes", low=0
     )
     peer_rounds: int = setting(
         40,
-        "Fail-safe: rounds after which a gap goes to the logger even if no peer has said that the packet is gone.",
+        "Fail-safe: rounds after which a gap goes to the next repair even if no peer has said that the packet is gone.",
         unit="rounds",
         low=1,
     )

@@ -116,7 +116,7 @@ def ignore(sock: socket.socket, host: str, port: int) -> None:
     """Let the kernel drop what comes from this IPv4 address: a member need not hear its own multicast.
 
     A classic BPF program: accept unless the source port (the first half word of the UDP header) and the source address
-    (word 12 of the IP header) are these. Where it cannot be attached, the datagrams are read and dropped.
+    (at byte 12 of the IP header) are these. Where it cannot be attached, the datagrams are read and dropped.
     """
     (source,) = struct.unpack("!I", socket.inet_aton(host))
     program = (

@@ -7,7 +7,7 @@ one; where it cannot, one at a time. IPv4 and IPv6 differ only in how the socket
 
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Protocol
@@ -36,6 +36,8 @@ Address = tuple[str, int]
 Datagrams = list[memoryview]
 """Views of a buffer that the next read overwrites: copy what must stay."""
 Handler = Callable[[Datagrams, Address], None]
+Ancillary = Sequence[tuple[int, int, bytes]]
+"""What a datagram says to the kernel: level, kind and value of options for itself alone."""
 
 GSO_BYTES_MAX = 65_000
 GSO_SEGMENTS_MAX = 60
@@ -168,7 +170,7 @@ class UdpTransport:
             return self._send(datagrams, self._group)
         level, kind = _HOPS[self.endpoint.version]
         limit = [(level, kind, _INT.pack(min(hops, HOPS)))]
-        return sum(self._send_within(datagram, limit) for datagram in datagrams)
+        return sum(self._send_one(datagram, self._group, limit) for datagram in datagrams)
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member; returns how many datagrams the kernel refused."""
@@ -255,20 +257,12 @@ class UdpTransport:
             return len(burst)
         return 0
 
-    def _send_within(self, datagram: bytes, limit: list[tuple[int, int, bytes]]) -> int:
+    def _send_one(self, datagram: bytes, destination: tuple[Any, ...], limit: Ancillary = ()) -> int:
         try:
-            self.unicast.sendmsg([datagram], limit, 0, self._group)
-        except (BlockingIOError, InterruptedError, ConnectionRefusedError):
-            return 1
-        except OSError as error:
-            if error.errno not in _REFUSALS:
-                raise
-            return 1
-        return 0
-
-    def _send_one(self, datagram: bytes, destination: tuple[Any, ...]) -> int:
-        try:
-            self.unicast.sendto(datagram, destination)
+            if limit:
+                self.unicast.sendmsg([datagram], limit, 0, destination)
+            else:
+                self.unicast.sendto(datagram, destination)
         except (BlockingIOError, InterruptedError, ConnectionRefusedError):
             return 1
         except OSError as error:

@@ -89,7 +89,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One run, but for the seed."""
+    """All that one run depends on."""
 
     name: str = setting("unnamed", "What to call it.")
     seed: int = setting(1, "The seed of everything random.", low=0, below=2**63)
