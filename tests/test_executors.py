@@ -59,7 +59,7 @@ class Diary:
         assert self.all.index("persist") < self.all.index("ack")
 
 
-def test_the_simulator_keeps_the_order():
+def test_the_simulator_keeps_the_order_of_effects():
     diary = Diary()
     made = parse({"topology": {"kind": "lan", "members": 3}, "protocol": {"name": "lbrm"}})
     world = World(made, build_topology(made), stack_maker(made, 3), Recorder())
@@ -78,7 +78,7 @@ def note_sent(diary: Diary, to: int, message: Any) -> None:
         diary.all.append("ack")
 
 
-def test_the_table_keeps_the_order():
+def test_the_table_keeps_the_order_of_effects():
     diary = Diary()
     table = Table("lbrm", 2, loggers=(1,))
     for effect in STEP:
@@ -94,7 +94,7 @@ def test_the_table_keeps_the_order():
     diary.check()
 
 
-def test_a_live_member_keeps_the_order(tmp_path: Path):
+def test_a_live_member_keeps_the_order_of_effects(tmp_path: Path):
     diary = Diary()
 
     async def story() -> None:

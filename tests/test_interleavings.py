@@ -72,7 +72,9 @@ def play(table: Witness, actions: list[tuple[str, int]]) -> None:
 @pytest.mark.parametrize(("protocol", "members", "loggers", "changes"), PROTOCOLS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(actions=ACTIONS, seed=st.integers(0, 1000))
-def test_safe_under_any_interleaving_and_live_once_healed(protocol, members, loggers, changes, actions, seed):
+def test_protocols_are_safe_under_any_interleaving_and_live_when_healed(
+    protocol, members, loggers, changes, actions, seed
+):
     table = Witness(protocol, members, loggers=loggers, seed=seed, **changes)
     play(table, actions)
     table.settle()

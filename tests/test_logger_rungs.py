@@ -66,7 +66,7 @@ def test_a_restarted_logger_acknowledges_only_what_it_holds():
     assert table.stacks[SENDER].settled() == 5
 
 
-def test_a_gossip_of_a_logger_claims_only_what_is_logged():
+def test_the_gossip_of_a_logger_claims_only_what_is_logged():
     """Reference: 000 §5.2: an acknowledgement may be derived from a logger's gossip, so it must be true."""
     table = table_with()
     table.publish(SENDER, 4)
@@ -81,7 +81,7 @@ def test_a_gossip_of_a_logger_claims_only_what_is_logged():
     assert all(gossip.logged <= 1 for gossip in gossips)
 
 
-def test_what_was_sent_before_a_logger_came_is_not_claimed_by_it():
+def test_a_logger_does_not_claim_what_was_sent_before_it_came():
     table = loggerless_table()
     table.publish(SENDER, 3)
     table.settle()
@@ -95,7 +95,7 @@ def test_what_was_sent_before_a_logger_came_is_not_claimed_by_it():
     assert table.stacks[SENDER].settled() == 5
 
 
-def test_a_logger_that_founds_its_group_alone_goes_on_behind_its_log():
+def test_a_logger_that_founds_its_group_alone_continues_after_its_log():
     """Its sender did not answer in time: what is in the log is not asked for again, nor waited for."""
     table = table_with(found_after=2)
     table.publish(SENDER, 5)
@@ -187,7 +187,7 @@ def test_a_logger_with_an_empty_log_fills_it_from_the_other():
     assert table.holdings(LOGGER) == table.holdings(OTHER)
 
 
-def test_refill_goes_on_when_repairs_are_lost():
+def test_refill_continues_when_repairs_are_lost():
     table = table_with(loggers=(LOGGER, OTHER), members=4, gc_rounds=1)
     table.publish(SENDER, 300)
     table.wait(2.0)
@@ -237,7 +237,7 @@ def test_an_answer_to_an_earlier_question_is_not_taken_for_this_one():
     assert not known(table)
 
 
-def test_an_answer_in_parts_counts_when_all_are_there():
+def test_an_answer_in_parts_counts_when_all_parts_are_there():
     table = table_with()
     ask(table)
     table.hand(Letter(LOGGER, READER, Holdings({SENDER: RangeSet([(0, 4)])}, part=0, parts=2)))
@@ -285,7 +285,7 @@ def test_what_all_have_is_collected_at_once_or_kept_for_its_age():
     assert aged(for_an_hour) == []
 
 
-def test_a_size_keeps_the_newest():
+def test_retention_by_size_keeps_the_newest():
     table = table_with(gc_rounds=1, retention_age=0.0, retention_bytes=250)
     table.publish(SENDER, 10)  # of 100 bytes each
     assert aged(table) == [8, 9]
@@ -305,7 +305,7 @@ def test_a_member_that_is_gone_for_good_holds_nothing_back_beyond_the_fail_safe(
     assert aged(table) == [9]
 
 
-def test_age_and_size_count_over_a_restart():
+def test_age_and_size_count_across_a_restart():
     table = table_with(gc_rounds=1, retention_age=100.0)
     table.publish(SENDER, 4)
     table.wait(1.0)

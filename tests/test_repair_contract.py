@@ -42,7 +42,7 @@ def test_a_gap_in_the_middle_is_filled(table):
     assert sorted(table.numbers(1, 0)) == [0, 1, 2, 3, 4]
 
 
-def test_a_lost_last_packet_is_missed_and_filled(table):
+def test_a_lost_last_packet_is_noticed_and_filled(table):
     table.publish(0, 3)
     lose(table, 1, 2)
     table.wait(5.0)
@@ -81,9 +81,10 @@ def test_nobody_is_asked_for_what_is_not_missing(table):
     table.letters.clear()
     table.wait(2.0, pass_on=False)
     assert not [letter for letter in table.letters if letter.message.kind == "request"]
+    assert not [letter for letter in table.letters if letter.message.kind == "gossip" and letter.message.missing]
 
 
-def test_a_forged_packet_of_ones_own_is_not_delivered(table):
+def test_a_forged_packet_in_ones_own_name_is_not_delivered(table):
     table.publish(0)
     table.step(0, Received(2, [Packet(0, 1, b"forged")], "first_pass"))
     assert [p.body for p in table.delivered[0]] == [b"x" * 100]

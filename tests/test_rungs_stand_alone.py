@@ -21,7 +21,7 @@ from tests.papers.hand import Table
 LIVE_KINDS = ["rpbcast", "pbcast", "lbrm", "basic"]
 
 
-def test_what_is_in_flight_when_a_member_leaves_is_not_repeated_to_it_for_ever():
+def test_what_is_in_flight_when_a_member_leaves_is_not_repeated_to_it_forever():
     table = Table("basic", 4, membership="sponsored")
     table.publish(0, 3)
     table.pass_on(lambda letter: letter.to != 3)
@@ -64,7 +64,7 @@ def test_healthy_members_are_not_suspected(protocol):
 
 
 @pytest.mark.parametrize("protocol", LIVE_KINDS)
-def test_a_member_that_is_dead_is_suspected(protocol):
+def test_a_dead_member_is_suspected(protocol):
     made = parse(
         {
             "name": "dead",

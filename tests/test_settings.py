@@ -99,7 +99,7 @@ def test_tuning_changes_the_preset():
         ({"key": "@/no/such/file"}, "key = '@/no/such/file': No such file or directory; `gossamer key new"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(wrong, says):
+def test_invalid_settings_are_refused_at_once(wrong, says):
     with pytest.raises(SettingError) as caught:
         Settings(**wrong)
     assert says in str(caught.value)
@@ -151,7 +151,7 @@ def test_a_file_without_a_key_is_named_but_not_shown(tmp_path):
 # From outside.
 
 
-def test_an_argument_goes_before_the_environment_before_the_file_before_the_default(monkeypatch, write):
+def test_an_argument_overrides_the_environment_which_overrides_the_file_which_overrides_the_default(monkeypatch, write):
     write('order = "none"\nport = 1\nsend_bytes = 11\n[tuning]\nfanout = 2\ngc_rounds = 5\n')
     monkeypatch.setenv("GOSSAMER_PORT", "2")
     monkeypatch.setenv("GOSSAMER_SEND_BYTES", "22")
@@ -240,7 +240,7 @@ def test_an_error_names_the_file(write, text, says):
 # The plan.
 
 
-def test_planned_settings_are_the_plan_s(monkeypatch):
+def test_planned_settings_are_those_of_the_plan(monkeypatch):
     monkeypatch.setenv("GOSSAMER_PROTOCOL", "pbcast")
     settings = Settings.planned(members=128, loss=0.05, rate=200.0, failure=1e-8)
     assert settings.protocol == "rpbcast"

@@ -30,7 +30,7 @@ def kept(**demand: float) -> int:
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.1, 0.5])
-def test_in_a_group_of_two_each_attempt_fails_with_one_chance(loss):
+def test_in_a_group_of_two_each_attempt_fails_with_the_same_probability(loss):
     fails = 1 - (1 - loss) ** 2
     expected = [loss * fails**k for k in range(5)]
     assert list(islice(lacking(2, loss), 5)) == pytest.approx(expected, rel=1e-12)
@@ -43,7 +43,7 @@ def test_a_group_of_three_by_enumeration():
     assert list(islice(lacking(3, p), 2)) == pytest.approx([one + 2 * two, one * one_fails + 2 * two * two_fail])
 
 
-def test_lots_drawn_lack_as_often():
+def test_in_a_random_simulation_members_lack_packets_as_often():
     rng = np.random.default_rng(1)
     n, loss, fanout, runs = 10, 0.3, 2, 20_000
     lack = rng.binomial(n - 1, loss, runs)
@@ -79,7 +79,7 @@ def test_a_larger_group_may_need_fewer_rounds():
     assert kept(members=3, loss=0.25, failure=1e-6) > kept(members=7, loss=0.25, failure=1e-6)
 
 
-def test_a_gap_that_is_found_a_period_later_needs_a_round_more():
+def test_a_gap_that_is_found_a_period_later_needs_one_more_round():
     demand = Demand(members=20, loss=0.1, failure=1e-6)
     later, _ = rounds_kept(demand, lambda k: 1.0 if k <= 1 else 0.0)
     assert later == rounds_kept(demand, at_once)[0] + 1
@@ -109,7 +109,7 @@ def test_without_loss_a_gap_is_found_by_the_next_packet_or_the_heartbeat():
     assert survives[STEPS:] == pytest.approx(0.0)
 
 
-def test_lots_drawn_are_found_as_late():
+def test_in_a_random_simulation_gaps_are_found_as_late():
     """The next packet that arrives, a heartbeat after a pause, or gossip after a lost heartbeat."""
     rate, loss, period = 8.0, 0.3, 0.25
     rng = np.random.default_rng(2)
@@ -190,7 +190,7 @@ def test_quantiles_and_shares_are_inverse():
         (1.0, 1000.0, 5.0),
     ],
 )
-def test_the_gossip_period_by_its_rule(rtt, bandwidth, period):
+def test_the_gossip_period_follows_its_rule(rtt, bandwidth, period):
     assert gossip_period(rtt, bandwidth, 29) == pytest.approx(period)
 
 
@@ -212,7 +212,7 @@ def test_every_number_has_a_unit_a_formula_and_a_reference():
     assert preset("rpbcast", made.settings).gc_rounds == made["gc_rounds"] == 9
 
 
-def test_a_heavy_loss_raises_the_fanout_before_the_rounds():
+def test_heavy_loss_raises_the_fanout_before_the_rounds():
     light, heavy = (plan_on_the_wire(members=50, loss=loss) for loss in (0.1, 0.6))
     assert light["fanout"] == 1
     assert heavy["fanout"] > 1
@@ -225,7 +225,7 @@ def test_the_buffer_is_the_rate_times_the_rounds_kept():
     assert made["buffer_bytes"] == made["buffer_room"] * wire_sizes(500).data
 
 
-def test_where_bufferers_cannot_be_enough_all_buffer():
+def test_where_a_few_bufferers_cannot_suffice_all_members_buffer():
     made = plan_on_the_wire(members=4, loss=0.2, failure=1e-8)
     assert made["copies"] == 4
 
@@ -270,7 +270,7 @@ def test_more_loss_is_never_cheaper(loss, members):
         ({"senders": 11}, "senders is 11; allowed: a whole number, [1, 10]"),
     ],
 )
-def test_what_cannot_be_planned_is_named(wrong, says):
+def test_a_demand_that_cannot_be_planned_is_refused_by_name(wrong, says):
     with pytest.raises(ValueError, match="allowed") as caught:
         plan_on_the_wire(**{"members": 10, "loss": 0.1, **wrong})
     assert says in str(caught.value)

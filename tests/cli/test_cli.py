@@ -110,19 +110,19 @@ def test_a_violation_is_exit_code_one(gossamer, tmp_path):
         (["topology.kind=file", "topology.path=/no/such"], "/no/such"),
     ],
 )
-def test_a_scenario_that_cannot_be_is_one_line(gossamer, changes, says):
+def test_an_invalid_scenario_is_refused_in_one_line(gossamer, changes, says):
     arguments = [part for change in changes for part in ("--set", change)]
     expect_one_line(gossamer("simulate", LAN, *arguments), says)
 
 
-def test_a_partition_that_names_a_member_that_is_not_there_is_one_line(gossamer, tmp_path):
+def test_a_partition_with_an_unknown_member_is_refused_in_one_line(gossamer, tmp_path):
     path = tmp_path / "bad.toml"
     text = Path(LAN).read_text() + '\n[[fault]]\nkind = "partition"\nmembers = [[0], [99]]\n'
     path.write_text(text)
     expect_one_line(gossamer("simulate", str(path)), "fault[0].members names member 99", "0 to 7")
 
 
-def test_an_edge_list_that_is_not_connected_is_one_line(gossamer, tmp_path):
+def test_an_edge_list_that_is_not_connected_is_refused_in_one_line(gossamer, tmp_path):
     (tmp_path / "edges.csv").write_text("a,b,0.001\nc,d,0.001\n")
     text = Path(LAN).read_text().replace('kind = "lan"', 'kind = "file"\npath = "edges.csv"')
     (tmp_path / "bad.toml").write_text(text)
@@ -130,26 +130,26 @@ def test_an_edge_list_that_is_not_connected_is_one_line(gossamer, tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, "not = [toml", "\xff\xfe"])
-def test_a_scenario_that_cannot_be_read_is_one_line(gossamer, tmp_path, content):
+def test_a_scenario_that_cannot_be_read_is_refused_in_one_line(gossamer, tmp_path, content):
     path = tmp_path / "bad.toml"
     if content is not None:
         path.write_bytes(content.encode("latin-1"))
     expect_one_line(gossamer("simulate", str(path)), str(path))
 
 
-def test_a_truncated_trace_is_one_line(gossamer, tmp_path):
+def test_a_truncated_trace_is_refused_in_one_line(gossamer, tmp_path):
     path = tmp_path / "lan.parquet"
     gossamer("simulate", LAN, "--trace", str(path))
     path.write_bytes(path.read_bytes()[:-100])
     expect_one_line(gossamer("check", str(path)), str(path))
 
 
-def test_a_trace_that_cannot_be_written_is_one_line_and_leaves_nothing(gossamer, tmp_path):
+def test_a_trace_that_cannot_be_written_is_reported_in_one_line_and_leaves_nothing_behind(gossamer, tmp_path):
     expect_one_line(gossamer("simulate", LAN, "--trace", str(tmp_path / "no" / "such.parquet")), "such.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_usage_is_one_line(gossamer):
+def test_wrong_usage_is_reported_in_one_line(gossamer):
     expect_one_line(gossamer("simulate"), "gossamer simulate --help")
     expect_one_line(gossamer("simulate", LAN, "--sed", "1"), "--sed")
     expect_one_line(gossamer("fly"), "fly")

@@ -37,7 +37,7 @@ def doctor(monkeypatch, capsys):
     return run
 
 
-def test_loopback_is_well(doctor):
+def test_loopback_is_healthy(doctor):
     status, found = doctor("--interface", "127.0.0.1")
     assert status == 0
     assert {name: found[name]["verdict"] for name in ("settings", "key", "multicast on lo", "bursts on lo")} == {
@@ -51,7 +51,7 @@ def test_loopback_is_well(doctor):
     assert all(finding["change"] for finding in found.values() if finding["verdict"] != "ok")
 
 
-def test_a_table_for_people(monkeypatch, capsys):
+def test_people_get_a_table(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gossamer", "doctor", "--interface", "lo"])
     with pytest.raises(SystemExit):
         main()
@@ -60,7 +60,7 @@ def test_a_table_for_people(monkeypatch, capsys):
     assert "sent and heard" in shown
 
 
-def test_an_interface_that_is_not_there_fails_with_those_that_are(doctor):
+def test_an_unknown_interface_fails_and_the_known_ones_are_listed(doctor):
     status, found = doctor("--interface", "no-such0")
     assert status == 1
     assert found["multicast on no-such0"]["verdict"] == "fail"
@@ -105,7 +105,7 @@ def test_no_key_beyond_loopback_fails_and_insecure_warns(doctor, monkeypatch):
     assert doctor("--interface", "no-such0")[1]["key"]["verdict"] == "warn"
 
 
-def test_old_java_and_no_java_are_told(doctor, monkeypatch, tmp_path):
+def test_old_java_and_no_java_are_reported(doctor, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "not found in JAVA_HOME" in doctor("--interface", "lo")[1]["java for Spark"]["says"]
     (tmp_path / "bin").mkdir()

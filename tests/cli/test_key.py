@@ -78,7 +78,7 @@ def test_the_id_is_the_same_from_file_input_and_settings(key, monkeypatch, tmp_p
         (("new", "--out", "no/such/folder/key"), "No such file or directory"),
     ],
 )
-def test_what_cannot_be_read_or_written_is_one_line(key, arguments, says):
+def test_a_missing_or_unwritable_key_is_reported_in_one_line(key, arguments, says):
     status, out, err = key(*arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert says in err

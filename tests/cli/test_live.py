@@ -57,7 +57,7 @@ def test_what_is_published_is_printed():
         assert (status, json.loads(out)["published"]) == (0, 1)
 
 
-def test_lines_of_standard_input_become_events_whether_or_not_the_last_one_ends():
+def test_lines_of_standard_input_become_events_even_if_the_last_one_has_no_newline():
     place = settings()
     with processes() as start, gossamer.join_sync(GROUP, place) as here:
         heard = here.subscribe(">")
@@ -85,7 +85,7 @@ def test_an_interrupt_is_a_clean_goodbye(words, by):
         wait_for_members(here, 1)
 
 
-def test_a_reader_that_goes_away_ends_it_quietly():
+def test_sub_ends_quietly_when_its_reader_goes_away():
     place = settings()
     with processes() as start, gossamer.join_sync(GROUP, place) as here:
         process = start(place, "sub", GROUP)
@@ -134,7 +134,7 @@ def test_stats_and_members_are_asked_over_the_network():
         (("pub", "g", "x", "--count", "0"), "--count"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(words, says):
+def test_invalid_arguments_are_refused_in_one_line(words, says):
     status, out, err = gossamer_says(*words)
     assert (status, out) == (2, "")
     assert says in err

@@ -63,7 +63,7 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def test_info_says_what_is_in_it(gossamer, store: Path) -> None:
+def test_info_says_what_is_in_the_store(gossamer, store: Path) -> None:
     status, out, err = gossamer("log", "info", store)
 
     assert (status, err) == (0, "")
@@ -197,7 +197,7 @@ def expect_one_line(result: tuple[int, str, str], *says: str) -> None:
         assert text in err
 
 
-def test_what_is_wrong_is_one_clear_line(gossamer, store: Path, tmp_path: Path) -> None:
+def test_an_error_is_one_clear_line(gossamer, store: Path, tmp_path: Path) -> None:
     expect_one_line(gossamer("log", "info", tmp_path / "nowhere"), "there is no store")
     (tmp_path / "data.mdb").write_bytes(b"no such thing" * 1_000)
     expect_one_line(gossamer("log", "info", tmp_path), "not the data file of a store")

@@ -95,7 +95,7 @@ def test_a_plot_is_a_real_image(gossamer, tmp_path, suffix, begins):
         (["--plot", "/no/such/folder/odds.png"], "/no/such/folder/odds.png"),
     ],
 )
-def test_what_cannot_be_is_one_line(gossamer, changes, says):
+def test_an_impossible_plan_is_refused_in_one_line(gossamer, changes, says):
     status, out, err = gossamer(*SMALL, *changes)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
@@ -103,7 +103,7 @@ def test_what_cannot_be_is_one_line(gossamer, changes, says):
     assert "Traceback" not in err
 
 
-def test_what_is_missing_is_named(gossamer):
+def test_a_missing_option_is_named(gossamer):
     status, _, err = gossamer("plan", "--members", "8")
     assert status == 2
     assert "--loss" in err

@@ -64,7 +64,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_keeps_everything_for_so_many_rounds_and_says_what(seed):
+def test_it_keeps_everything_for_the_set_number_of_rounds_and_says_what_it_holds(seed):
     rng, buffer, model = Random(seed), by_age(ROUNDS), Model()
     unsent = [[(sender, n) for n in range(200)] for sender in (4, 2, 9)]
     now = 0.0
@@ -88,7 +88,7 @@ def test_it_keeps_everything_for_so_many_rounds_and_says_what(seed):
         assert (asked[1] in buffer.kept_of(asked[0], RangeSet.span(asked[1], asked[1]))) == (asked in model.kept)
 
 
-def test_what_was_held_once_is_not_touched_by_later_rounds():
+def test_an_answer_of_held_is_not_changed_by_later_rounds():
     """A digest that is on its way still says what it said."""
     buffer = by_age(1)
     buffer.keep(0.0, [packet(1, 0), packet(1, 1)], [])

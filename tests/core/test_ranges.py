@@ -26,7 +26,7 @@ histories = st.lists(st.tuples(st.booleans(), spans), max_size=12).map(filled)
 
 
 @given(histories)
-def test_holds_what_a_set_holds(history):
+def test_a_range_set_holds_what_a_set_holds(history):
     ranges, model = history
     assert list(ranges) == sorted(model)
     assert len(ranges) == len(model)
@@ -41,7 +41,7 @@ def test_ranges_are_sorted_disjoint_and_do_not_touch(history):
     assert history[0].newest() == ranges[::-1]
 
 
-def test_nothing_is_within_nothing():
+def test_an_empty_window_contains_nothing():
     assert RangeSet([(5, 9)]).within(7, 6) == []
 
 
@@ -65,7 +65,7 @@ def test_set_algebra(one, other):
 
 
 @given(histories)
-def test_encoding_comes_back_and_has_the_size_it_says(history):
+def test_an_encoding_is_decoded_again_and_has_the_size_it_says(history):
     out = bytearray(b"before")
     history[0].encode(out)
     decoded, behind = RangeSet.decode(bytes(out), 6)
@@ -83,7 +83,7 @@ def test_any_bytes_decode_or_raise_value_error(data):
     assert decoded.range_count() <= len(data)
 
 
-def test_a_million_ids_in_few_ranges_are_few_ranges():
+def test_a_million_consecutive_ids_are_one_range():
     ranges = RangeSet()
     for start in range(0, 1_000_000, 1000):
         ranges.add(start, start + 999)  # each touches the one before

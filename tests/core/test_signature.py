@@ -23,5 +23,5 @@ def test_what_counts_is_the_set_and_not_how_it_came_about(before, after):
     assert (signature.value() == Signature(before).value()) == (before == after)
 
 
-def test_it_is_the_same_on_every_machine():
+def test_a_signature_is_the_same_on_every_machine():
     assert Signature([(1, 2), (3, -1)]).value() == 9436277701190551922

@@ -55,7 +55,7 @@ def test_a_budget_of_zero_is_no_limit():
 
 
 @given(st.integers(0, 2**63))
-def test_varint_comes_back(value):
+def test_a_varint_is_decoded_again(value):
     out = bytearray()
     varint.put(out, value)
     assert varint.get(out, 0) == (value, len(out))
@@ -63,7 +63,7 @@ def test_varint_comes_back(value):
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 11, b"\x80\x00"])
-def test_varint_that_is_cut_short_too_long_or_padded_is_refused(data):
+def test_a_varint_that_is_cut_short_too_long_or_padded_is_refused(data):
     with pytest.raises(ValueError, match="varint"):
         varint.get(data, 0)
 
@@ -95,7 +95,7 @@ def test_settings_are_built_with_integers_for_floats_and_keywords_as_keys():
         ({"for": 1.5}, "a whole number"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(table, says):
+def test_invalid_settings_are_refused_by_name(table, says):
     with pytest.raises(SettingError, match=says):
         build(Sample, table, "x")
 
@@ -124,7 +124,7 @@ def served(requests: list[tuple[int, RangeSet]], queue_packets: int, seconds: fl
     return got
 
 
-def test_whoever_asks_for_everything_leaves_room_for_the_others():
+def test_a_member_that_asks_for_everything_leaves_room_for_the_others():
     everything, little = RangeSet([(0, 10**9)]), RangeSet([(5, 14)])
     got = served([(1, everything), (2, everything), (1, everything), (3, little)], queue_packets=400, seconds=1.0)
     assert got[3] == list(little)
@@ -158,7 +158,7 @@ def packets(*ranges):
     return {7: RangeSet(ranges)} if ranges else {}
 
 
-def test_only_so_much_is_asked_for_at_a_time_and_more_when_half_has_come():
+def test_requests_are_limited_and_more_is_asked_for_when_half_has_come():
     asking = Asking(10)
     asking.add(7, 0, 29)
     assert asking.choose() == packets((0, 9))
@@ -184,7 +184,7 @@ def test_what_was_asked_for_a_tick_ago_is_asked_for_again_and_what_was_asked_for
     assert asking.on_their_way == 2
 
 
-def test_what_nobody_can_send_does_not_keep_other_packets_from_being_asked_for():
+def test_packets_that_nobody_can_send_do_not_keep_others_from_being_asked_for():
     asking = Asking(4)
     asking.add(7, 0, 9)
     chosen = []

@@ -24,7 +24,7 @@ def test_a_jump_reveals_a_gap():
     assert stream.missing.ranges() == [(1, 3)]
 
 
-def test_a_heartbeat_reveals_a_gap_and_an_old_one_nothing():
+def test_a_heartbeat_reveals_a_gap_and_an_old_one_reveals_nothing():
     stream = Stream()
     assert stream.learn(2) == (0, 2)
     assert stream.learn(1) is None

@@ -67,7 +67,7 @@ def test_a_window_is_reported_several_times_over():
     assert Window.stride(1) == 1
 
 
-def test_it_never_follows_the_slowest():
+def test_a_sender_never_follows_the_slowest_receiver():
     """Reference: 004 §5 (throughput stability)"""
     sender = Sender(1, 2, 3, 4)
     rounds = [sender.round(1, 2, 3) for _ in range(200)]  # 2 s, and receiver 4 says nothing
@@ -111,7 +111,7 @@ def test_blame_wears_off():
     assert list(sender.window.lagging) == [3]
 
 
-def test_one_who_has_caught_up_is_followed_again():
+def test_a_receiver_that_has_caught_up_is_followed_again():
     sender = Sender(1, 2, 3)
     while not sender.window.lagging:
         sender.round(1, 2)
@@ -131,14 +131,14 @@ def crawl(sender: Sender, seconds: float) -> None:
         sender.hear(3, min(sender.head, sender.seen[3] + 1))
 
 
-def test_who_moves_is_borne_with_for_longer_where_no_logger_could_help_it():
+def test_a_receiver_that_moves_is_tolerated_for_longer_where_no_logger_could_help_it():
     for logged, let_go in ((True, [3]), (False, [])):
         sender = Sender(1, 2, 3, logged=logged)
         crawl(sender, 2 * PATIENCE)
         assert list(sender.window.lagging) == let_go
 
 
-def test_who_does_not_move_is_let_go_as_soon_where_there_is_no_logger():
+def test_a_receiver_that_does_not_move_is_let_go_just_as_soon_without_a_logger():
     sender = Sender(1, 2, 3, logged=False)
     rounds = [sender.round(1, 2) for _ in range(int(200 * PATIENCE))]
     assert list(sender.window.lagging) == [3]
@@ -156,7 +156,7 @@ def stalled_for_a_moment(*, logged: bool) -> Sender:
     return sender
 
 
-def test_a_sender_stops_at_the_end_of_its_reach_until_one_who_moves_has_caught_up():
+def test_a_sender_stops_at_the_end_of_its_reach_until_a_receiver_that_moves_has_caught_up():
     sender = stalled_for_a_moment(logged=False)
     assert sender.send() == 0
     for behind in (REACH // 2, SIZE):
@@ -168,12 +168,12 @@ def test_a_sender_stops_at_the_end_of_its_reach_until_one_who_moves_has_caught_u
     assert sender.send() == SIZE // 2
 
 
-def test_a_sender_with_a_logger_does_not_stop_for_those_who_are_let_go():
+def test_a_sender_with_a_logger_does_not_stop_for_receivers_that_were_let_go():
     sender = stalled_for_a_moment(logged=True)
     assert sender.send() == SIZE
 
 
-def test_a_sender_does_not_stop_for_one_who_moves_no_more():
+def test_a_sender_does_not_stop_for_a_receiver_that_no_longer_moves():
     sender = stalled_for_a_moment(logged=False)
     sender.now += PATIENCE / 2
     assert sender.send() == 0
@@ -181,7 +181,7 @@ def test_a_sender_does_not_stop_for_one_who_moves_no_more():
     assert sender.send() == SIZE
 
 
-def test_a_sender_does_not_stop_for_ever_for_one_who_crawls():
+def test_a_sender_does_not_stop_forever_for_a_receiver_that_crawls():
     sender = stalled_for_a_moment(logged=False)
     stopped = 0
     while not sender.round(1, 2):
@@ -192,7 +192,7 @@ def test_a_sender_does_not_stop_for_ever_for_one_who_crawls():
     assert sender.round(1, 2) == SIZE
 
 
-def test_a_sender_does_not_stop_for_one_who_has_lost_something_anyway():
+def test_a_sender_does_not_stop_for_a_receiver_that_has_lost_something_anyway():
     sender = Sender(1, 2, 3, logged=False)
     for _ in range(int(100 * PATIENCE) + 2 * REACH // SIZE):
         sender.round(1, 2)
@@ -259,7 +259,7 @@ STALLED = {
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_who_stands_still_for_a_moment_loses_nothing(seed):
+def test_a_receiver_that_stands_still_for_a_moment_loses_nothing(seed):
     result = traced(parse(STALLED).with_seed(seed))
     assert result["violations"] == []
     assert result["packets"]["everywhere"] == result["packets"]["sent"] > 10_000
@@ -275,7 +275,7 @@ def test_a_sole_slow_receiver_is_waited_for_as_long_as_it_moves():
     assert not sender.window.lagging
 
 
-def test_the_dead_are_let_go():
+def test_a_dead_receiver_is_let_go():
     sender = Sender(1)
     sender.send()
     sender.now += 9 * PATIENCE
@@ -293,7 +293,7 @@ def test_a_burst_after_a_long_silence_finds_everybody_alive():
     assert not sender.window.lagging
 
 
-def test_who_has_left_is_not_waited_for_and_who_is_new_begins_here():
+def test_a_receiver_that_has_left_is_not_waited_for_and_a_new_one_begins_at_the_current_packet():
     sender = Sender(1, 2)
     sender.round(1)
     assert sender.send() == 0
@@ -313,7 +313,7 @@ def test_a_report_of_what_was_never_sent_is_ignored(seen):
     assert sender.send() == 0
 
 
-def test_reports_of_strangers_and_old_ones_are_ignored():
+def test_reports_of_strangers_and_old_reports_are_ignored():
     sender = Sender(1, 2)
     sender.send()
     sender.window.reported(sender.now, 99, sender.head, sender.head)

@@ -119,7 +119,7 @@ def test_large_events_travel_in_parts(loss):
     run(story())
 
 
-def test_what_is_too_large_is_refused_and_harms_nothing():
+def test_an_event_that_is_too_large_is_refused_and_harms_nothing():
     async def story():
         async with joined(2, settings(event_bytes_max=100_000)) as (a, b):
             heard = b.subscribe(">")
@@ -133,7 +133,7 @@ def test_what_is_too_large_is_refused_and_harms_nothing():
     run(story())
 
 
-def test_large_events_wait_for_room_and_let_others_live():
+def test_large_events_wait_for_room_and_let_other_tasks_run():
     async def story():
         tight = settings(send_bytes=1 << 20, event_bytes_max=1 << 20, tuning={"window": 8})
         async with joined(2, tight) as (a, b):
@@ -172,7 +172,7 @@ async def _publish_each(group: gossamer.Group, story: list[bytes]) -> None:
         await group.publish_wait("large", payload)
 
 
-def test_an_event_may_be_longer_than_usual_where_it_is_allowed():
+def test_an_event_may_be_larger_than_the_default_where_the_settings_allow_it():
     async def story():
         async with joined(2, settings(event_bytes_max=80 << 20, send_bytes=1)) as (a, b):
             heard = b.subscribe(">")
@@ -200,7 +200,7 @@ def test_attributes_of_every_type_arrive_as_they_were():
     run(story())
 
 
-def test_what_is_no_event_is_refused_at_once_and_harms_nothing():
+def test_an_invalid_event_is_refused_at_once_and_harms_nothing():
     async def story():
         async with joined(2, settings()) as (a, b):
             heard = b.subscribe(">")
@@ -270,7 +270,7 @@ def test_subscriptions_choose_by_subject_and_by_attributes_and_keep_the_order():
         ({"pattern": ">", "start": "yesterday"}, SettingError),
     ],
 )
-def test_a_subscription_that_cannot_be_is_refused_and_leaves_nothing(arguments, error):
+def test_an_invalid_subscription_is_refused_and_leaves_nothing_behind(arguments, error):
     async def story():
         async with joined(1, settings(queue_events=1)) as (a,):
             with pytest.raises(error):
@@ -282,7 +282,7 @@ def test_a_subscription_that_cannot_be_is_refused_and_leaves_nothing(arguments, 
     run(story())
 
 
-def test_a_closed_subscription_ends_behind_what_is_there():
+def test_a_closed_subscription_ends_after_what_is_there():
     async def story():
         async with joined(1, settings()) as (a,):
             one, other = a.subscribe(">"), a.subscribe("x")
@@ -491,7 +491,7 @@ def test_leaving_flushes_says_goodbye_and_takes_less_than_a_second():
     run(story())
 
 
-def test_who_has_left_or_not_joined_is_told():
+def test_a_group_that_was_left_or_not_joined_says_so():
     async def story():
         group = gossamer.join(GROUP, settings())
         with pytest.raises(RuntimeError, match="async with"):
@@ -513,7 +513,7 @@ def test_who_has_left_or_not_joined_is_told():
     run(story())
 
 
-def test_who_waits_for_room_when_the_group_is_left_is_told():
+def test_a_publisher_that_waits_for_room_when_the_group_is_left_is_told():
     async def story():
         tight = settings(send_bytes=1, event_bytes_max=1000, tuning={"window": 1, "patience": 60.0})
         async with joined(1, tight) as (a,):

@@ -46,14 +46,14 @@ def test_all_events_in_order_are_complete():
     ],
     ids=["missing", "repeated", "swapped", "early"],
 )
-def test_whatever_is_not_in_order_is_seen(spoil):
+def test_missing_repeated_and_swapped_events_are_noticed(spoil):
     heard = events()
     spoil(heard)
     tally = judged(heard)
     assert tally.wrong + tally.skipped > 0
 
 
-def test_the_end_is_awaited():
+def test_it_is_not_finished_before_the_last_event():
     tally = judged(events()[:-1])
     assert tally.missing == 1
     assert not tally.finished
@@ -66,7 +66,7 @@ def test_an_event_that_is_cut_short_is_refused():
         judged(heard)
 
 
-def test_latency_is_from_the_stamp_to_the_hands_and_checks_the_order_too():
+def test_latency_is_from_the_stamp_to_the_arrival_and_the_order_is_checked_too():
     stamped = [p[:8] + (1_000).to_bytes(8, "little") + p[16:] for p in events()]
     tally = Tally(SIZE)
     tally.begin(0, EVENTS)

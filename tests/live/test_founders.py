@@ -37,7 +37,7 @@ async def met(*groups: Group) -> None:
 
 
 @pytest.mark.parametrize("order", ["fifo", "none"])
-def test_who_came_while_the_others_did_not_answer_hears_nothing_of_before(order):
+def test_a_member_that_came_while_nobody_answered_hears_nothing_of_the_past(order):
     async def story():
         shared = settings(order=order)
         async with Group(GROUP, shared, ImpairedTransport) as first:
@@ -132,7 +132,7 @@ def test_what_a_founder_publishes_while_it_joins_others_is_not_lost():
     run(story())
 
 
-def test_one_that_can_be_heard_and_does_not_hear_keeps_nobody_out_for_long():
+def test_a_member_that_is_heard_but_does_not_hear_keeps_nobody_out_for_long():
     async def story():
         shared = settings(tuning={"gossip_period": 0.01})
         async with (

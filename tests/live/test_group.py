@@ -56,7 +56,7 @@ def test_everything_arrives_once_and_in_order_or_is_reported(chances):
     run(story())
 
 
-def test_what_a_wake_up_shows_to_be_missing_is_asked_for_together():
+def test_gaps_that_one_wake_up_reveals_are_asked_for_together():
     async def story():
         async with joined(2, settings(), loss=0.3) as (publisher, subscriber):
             heard = subscriber.subscribe(">")
@@ -94,7 +94,7 @@ def test_groups_of_different_names_do_not_hear_each_other():
     run(story())
 
 
-def test_garbage_is_dropped_and_counted_and_traffic_flows():
+def test_garbage_is_dropped_and_counted_and_traffic_still_flows():
     async def story():
         shared = settings()
         async with gossamer.join(GROUP, shared) as a, gossamer.join(GROUP, shared) as b:
@@ -122,6 +122,6 @@ def test_beyond_loopback_there_is_no_traffic_without_a_key():
 
 
 @pytest.mark.parametrize("address", ["239.1.1.1", "10.0.0.1:7700", "239.1.1.1:99999", "group:7700"])
-def test_an_address_that_is_no_multicast_address_is_refused(address):
+def test_an_address_that_is_not_a_multicast_address_is_refused(address):
     with pytest.raises(TransportError, match="must"):
         Endpoint.parse(address, "127.0.0.1")

@@ -58,19 +58,19 @@ def test_bursts_take_neighbours():
     assert pairs > 0.6 * len(lost)  # 0.8, where independent losses have 0.05
 
 
-def test_duplicates_come_twice():
+def test_duplicated_datagrams_arrive_twice():
     found = heard("duplicate=0.1")
     assert sorted(set(found)) == SENT
     assert 1.05 * COUNT < len(found) < 1.15 * COUNT
 
 
-def test_reordered_are_overtaken_but_come():
+def test_reordered_datagrams_are_overtaken_but_arrive():
     found = heard("reorder=0.1", linger_s=0.05)
     assert found != SENT
     assert sorted(found) == SENT
 
 
-def test_corrupted_differ_in_one_bit():
+def test_corrupted_datagrams_differ_in_one_bit():
     found = heard("corrupt=0.1")
     changed = [(a, b) for a, b in zip(SENT, found, strict=True) if a != b]
     assert 0.05 * COUNT < len(changed) < 0.15 * COUNT
@@ -78,7 +78,7 @@ def test_corrupted_differ_in_one_bit():
         assert (int.from_bytes(a, "big") ^ int.from_bytes(b, "big")).bit_count() == 1
 
 
-def test_delay_is_waited_for_and_ends_with_the_transport():
+def test_delayed_datagrams_arrive_unless_the_transport_is_closed_first():
     assert heard("delay=0.02", linger_s=0.2) == SENT
     assert heard("delay=5") == []
 
@@ -110,7 +110,7 @@ def test_a_partition_blocks_both_ways_and_heals():
     asyncio.run(story())
 
 
-def test_it_looks_like_what_it_wraps():
+def test_an_impaired_transport_looks_like_what_it_wraps():
     inner = UdpTransport(Endpoint.parse("239.192.77.9:7", "127.0.0.1"), listen=False)
     line = ImpairedTransport(inner)
     names = ("endpoint", "multicast", "unicast", "address", "mtu", "datagram_bytes_max", "rcvbuf_bytes")
@@ -133,7 +133,7 @@ def test_it_looks_like_what_it_wraps():
         ("loss=nan", "must be"),
     ],
 )
-def test_what_cannot_be_is_refused(text, says):
+def test_invalid_impairments_are_refused(text, says):
     with pytest.raises(SettingError, match=says):
         Impairments.parse(text)
     assert Impairments.parse(" loss=0.05, burst=0.01:0.3,") == Impairments(loss=0.05, burst=(0.01, 0.3))

@@ -122,7 +122,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_full_disk_is_said_and_harms_nothing_and_room_heals_it(small_disk):
+def test_a_full_disk_is_reported_and_harms_nothing_and_more_room_heals_it(small_disk):
     store = small_disk / "store"
 
     async def story():
@@ -154,7 +154,7 @@ def test_a_full_disk_is_said_and_harms_nothing_and_room_heals_it(small_disk):
     run(story())
 
 
-def test_who_meets_only_a_logger_that_refuses_knows_that_it_is_one(tmp_path):
+def test_a_member_that_meets_only_a_refusing_logger_knows_that_it_is_a_logger(tmp_path):
     """Else its flush would return, and nothing would be durable."""
 
     async def story():

@@ -90,7 +90,7 @@ def test_a_sender_that_has_left_is_heard_from_the_log(tmp_path):
     run(story())
 
 
-def test_the_past_comes_over_a_bad_line_too(tmp_path):
+def test_the_past_arrives_over_a_bad_line_too(tmp_path):
     async def story():
         shared = settings()
         with Nursery(GROUP, {"address": shared.address}) as nursery:
@@ -107,7 +107,7 @@ def test_the_past_comes_over_a_bad_line_too(tmp_path):
     run(story())
 
 
-def test_the_past_of_many_senders_fits_into_as_many_answers_as_it_takes(tmp_path):
+def test_the_past_of_many_senders_comes_in_as_many_answers_as_it_takes(tmp_path):
     """Every run of `gossamer pub` is a sender of its own."""
 
     async def story():
@@ -130,7 +130,7 @@ def one_packet(sender: int) -> LogEntry:
     return LogEntry(sender, 0, time_ns(), encode(Header(crc32(GROUP.encode()), sender), Data(packet)))
 
 
-def test_without_a_logger_the_past_is_lost_and_it_is_said():
+def test_without_a_logger_the_past_is_reported_lost():
     async def story():
         shared = settings()
         async with gossamer.join(GROUP, shared) as group:
@@ -193,7 +193,7 @@ def test_a_member_that_was_stopped_catches_up_from_the_logger(tmp_path):
 # Retention
 
 
-def test_stable_collects_what_all_have_and_a_consumer_holds_it_back(tmp_path):
+def test_retain_stable_collects_what_all_have_unless_a_consumer_holds_it_back(tmp_path):
     """Over a restart, too."""
 
     async def story():
@@ -222,7 +222,7 @@ def test_stable_collects_what_all_have_and_a_consumer_holds_it_back(tmp_path):
 
 
 @pytest.mark.parametrize(("retain", "kept"), [("1s", 0.0), ("200KB", 0.4), ("forever", 1.0)])
-def test_an_age_a_size_and_for_ever(tmp_path, retain, kept):
+def test_retention_by_age_by_size_and_forever(tmp_path, retain, kept):
     async def story():
         shared = settings()
         with Nursery(GROUP, {"address": shared.address}) as nursery:

@@ -159,7 +159,7 @@ def hear(child: Popen[str]) -> Any:
 
 
 @pytest.mark.parametrize("trust", [OPEN, SEALED], ids=["open", "sealed"])
-def test_five_percent_of_real_loss_and_every_event_arrives_once_and_in_order(network: Network, trust: dict[str, Any]):
+def test_with_five_percent_of_real_loss_every_event_arrives_once_and_in_order(network: Network, trust: dict[str, Any]):
     network.lose(5)
     story = Story(network, 6_000, **trust)
     story.go()
@@ -168,7 +168,7 @@ def test_five_percent_of_real_loss_and_every_event_arrives_once_and_in_order(net
     assert network.dropped() > 20  # the loss was real
 
 
-def test_with_five_percent_of_real_loss_most_events_are_soon_there(network: Network):
+def test_with_five_percent_of_real_loss_most_events_arrive_soon(network: Network):
     """Both subscribers are on one node, and so lose the same: every other member that they could ask is of no use."""
     network.lose(5)
     story = Story(network, 6_000, nodes=(1, 1, 0), **OPEN)
@@ -181,7 +181,7 @@ def test_with_five_percent_of_real_loss_most_events_are_soon_there(network: Netw
 
 
 @pytest.mark.parametrize("seconds", [3, pytest.param(10, marks=pytest.mark.soak)])
-def test_after_a_partition_all_arrives_that_was_kept_long_enough(network: Network, seconds: int):
+def test_after_a_partition_everything_that_was_kept_long_enough_arrives(network: Network, seconds: int):
     events = RATE * (seconds + 2)
     story = Story(network, events, **OPEN)  # the buffers of the default hold tens of thousands of packets
     story.go()

@@ -72,7 +72,7 @@ def test_trees_of_unicast_need_no_multicast(loss, key):
     run(story())
 
 
-def test_members_that_know_only_one_contact_find_all():
+def test_members_that_know_only_one_contact_find_everybody():
     async def story():
         ports = free_ports(3)
         place = settings()

@@ -29,7 +29,7 @@ def heard(assembler: Pieces, parts: list[Piece], header: Header = HERE) -> list:
 
 
 @given(st.integers(1, 3000), st.integers(), st.integers(0, 3))
-def test_a_message_is_whole_again_in_whatever_order_its_pieces_come(room, seed, repeated):
+def test_a_message_is_whole_again_in_whatever_order_its_pieces_arrive(room, seed, repeated):
     parts = cut(HERE, LONG, room)
     assert max(len(piece.content) for piece in parts) <= room
     early = parts[1 : 1 + repeated]  # some come twice
@@ -67,7 +67,7 @@ def test_messages_and_sources_do_not_mix():
 @pytest.mark.parametrize(
     "message", [Data(Packet(1, 0, b"x")), Repair(Packet(1, 0, b"x"), "peer"), Piece(1, 0, 1, encode(HERE, LONG))]
 )
-def test_what_has_its_own_way_to_be_large_is_refused(message):
+def test_messages_that_have_their_own_way_to_be_large_are_refused(message):
     with pytest.raises(WireError):
         heard(Pieces(), cut(HERE, message, 20))
 
@@ -78,12 +78,12 @@ def test_nobody_speaks_for_another():
 
 
 @pytest.mark.parametrize(("index", "count"), [(0, 0), (1, 1), (2, 1), (0, 1 << 40)])
-def test_pieces_that_cannot_be(index, count):
+def test_impossible_pieces_are_refused(index, count):
     with pytest.raises(WireError):
         Pieces().add(HERE, Piece(1, index, count, b"content"))
 
 
-def test_what_never_becomes_whole_takes_bounded_memory(monkeypatch):
+def test_messages_that_never_become_whole_take_bounded_memory(monkeypatch):
     monkeypatch.setattr(pieces, "WAITING_BYTES_MAX", 100_000)
     assembler = Pieces()
     for n in range(10_000):

@@ -157,7 +157,7 @@ def in_order(pieces: Pieces) -> bool:
 
 
 @pytest.mark.parametrize(("protocol", "logged"), KINDS, ids=[f"{name}{'+logger' * logged}" for name, logged in KINDS])
-def test_a_kill_a_stop_and_a_late_joiner_lose_nothing_in_silence(network: Network, protocol: str, logged: bool):
+def test_a_kill_a_stop_and_a_late_joiner_lose_nothing_silently(network: Network, protocol: str, logged: bool):
     with TemporaryDirectory(prefix="gossamer-") as folder:
         scene = Scene(network, protocol, folder, logged=logged)
         scene.go()

@@ -33,7 +33,7 @@ def named(name: str, **tuning: float) -> dict[str, str]:
     return {"GOSSAMER_NAME": name, **{f"GOSSAMER_TUNING_{key.upper()}": str(value) for key, value in tuning.items()}}
 
 
-def test_one_that_stands_still_slows_nobody_down_and_catches_up(tmp_path: Path):
+def test_a_subscriber_that_stands_still_slows_nobody_down_and_catches_up(tmp_path: Path):
     """Reference: 004 §5 (throughput stability)"""
     count = int(RATE * (BEFORE_S + STOPPED_S + 4.0))
     names = [f"subscriber-{n}" for n in range(SUBSCRIBERS)]
@@ -107,7 +107,7 @@ async def until_settled(place: gossamer.Settings, names: list[str], count: int) 
     raise AssertionError(f"{[(s['received'], s['lost'], s['missing']) for s in stats]} of {count}")
 
 
-def test_a_publisher_that_is_killed_and_comes_back_is_another():
+def test_a_publisher_that_is_killed_and_comes_back_is_a_new_member():
     async def story():
         place = settings(tuning={"suspect_after": 0.5})
         async with gossamer.join(GROUP, place) as here:

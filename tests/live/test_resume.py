@@ -85,7 +85,7 @@ class Child:
         self.popen.communicate()
 
 
-def test_a_member_that_is_killed_goes_on_where_it_stopped(tmp_path: Path):
+def test_a_member_that_is_killed_continues_where_it_stopped(tmp_path: Path):
     """What was published while it was dead comes, and what it had acknowledged does not come again."""
 
     async def story() -> None:
@@ -161,12 +161,12 @@ def test_a_member_that_was_replaced_while_it_did_not_answer_says_so(tmp_path: Pa
     run(story())
 
 
-def test_a_name_is_needed_that_stays_the_same():
+def test_resuming_needs_a_name_that_stays_the_same():
     with pytest.raises(SettingError, match="recovery = 'at-least-once' resumes under the member's name; give it one"):
         gossamer.Settings(tuning=AGAIN)
 
 
-def test_a_group_without_a_logger_has_nothing_to_go_on_with():
+def test_without_a_logger_there_is_nothing_to_resume():
     """Then a member that starts again is a new one."""
 
     async def story() -> None:
@@ -212,7 +212,7 @@ def test_what_was_published_on_either_side_comes_after_the_network_is_back(tmp_p
     run(story())
 
 
-def test_to_disconnect_twice_or_to_reconnect_without_is_no_error():
+def test_disconnecting_twice_or_reconnecting_while_connected_is_no_error():
     async def story() -> None:
         async with joined(2, settings()) as (one, _):
             one.reconnect()
@@ -247,7 +247,7 @@ def test_a_packet_is_stable_when_every_member_has_it(tmp_path: Path, protocol: s
     run(story())
 
 
-def test_a_packet_is_not_stable_while_a_member_has_not_got_it():
+def test_a_packet_is_not_stable_while_a_member_lacks_it():
     async def story() -> None:
         place = settings()
         async with joined(3, place) as (one, _, three):
@@ -263,7 +263,7 @@ def test_a_packet_is_not_stable_while_a_member_has_not_got_it():
     run(story())
 
 
-def test_what_cannot_become_stable_is_refused():
+def test_waiting_for_a_packet_that_cannot_become_stable_is_refused():
     async def story() -> None:
         async with joined(2, settings()) as (one, other):
             packet = one.publish("n", b"x")
@@ -315,7 +315,7 @@ def test_the_application_decides_what_is_worth_asking_for():
     run(story())
 
 
-def test_an_error_in_the_application_s_say_does_not_reach_the_protocol():
+def test_an_error_in_worth_repairing_does_not_reach_the_protocol():
     def worth(gap: gossamer.Gap) -> bool:
         raise ZeroDivisionError
 

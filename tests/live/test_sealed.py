@@ -53,7 +53,7 @@ def test_a_sealed_group_repairs_with_what_its_members_sealed():
 
 
 @pytest.mark.parametrize(("theirs", "counted"), [("another", "unknown key"), (None, "unsealed")])
-def test_who_has_no_key_or_another_is_not_heard(theirs, counted):
+def test_a_stranger_with_another_key_or_none_is_not_heard(theirs, counted):
     async def story():
         shared = settings(key=key())
         stranger = settings(address=shared.address, key=key() if theirs else None)
@@ -156,7 +156,7 @@ def _dropped_many(group: gossamer.Group) -> bool:
     return all(dropped.get(reason, 0) > 100 for reason in ("replayed", "forged", "unsealed"))
 
 
-def test_a_stranger_who_replays_and_forges_changes_nothing_and_hears_nothing():
+def test_a_stranger_that_replays_and_forges_changes_nothing_and_hears_nothing():
     async def story():
         shared = settings(key=key())
         async with joined(3, shared) as groups:
@@ -187,7 +187,7 @@ def test_a_stranger_who_replays_and_forges_changes_nothing_and_hears_nothing():
     run(story())
 
 
-def test_a_flood_of_well_formed_lies_stops_no_open_group():
+def test_a_flood_of_well_formed_lies_does_not_stop_an_open_group():
     """Without a key everybody is believed; but nobody falls over, and the truth still arrives."""
 
     async def story():
@@ -216,7 +216,7 @@ def test_an_empty_datagram_harms_nobody():
     run(story())
 
 
-def test_old_words_replayed_to_a_newcomer_turn_no_traffic_to_the_stranger():
+def test_old_messages_replayed_to_a_newcomer_direct_no_traffic_to_the_stranger():
     """A newcomer cannot know what was said before it came; but whom it answers, the view says, not the datagram."""
 
     async def story():

@@ -127,7 +127,7 @@ def test_without_listening_nothing_of_the_group_is_heard(open_transport):
         ("[ff15::7777]:7700", "127.0.0.1", "is IPv4 and the group's address is IPv6"),
     ],
 )
-def test_an_interface_that_cannot_be_is_refused_with_those_that_can(address, interface, says):
+def test_an_unusable_interface_is_refused_with_a_reason(address, interface, says):
     with pytest.raises(TransportError, match=says):
         UdpTransport(Endpoint.parse(address, interface))
 
@@ -135,12 +135,12 @@ def test_an_interface_that_cannot_be_is_refused_with_those_that_can(address, int
 @pytest.mark.parametrize(
     "address", ["ff15::7777:7700", "[ff15::7777]", "[fe80::1]:7700", "[ff15::1]:0", "239.1.1.1:-1", ""]
 )
-def test_an_address_that_is_none_is_refused(address):
+def test_an_invalid_address_is_refused(address):
     with pytest.raises(TransportError, match="must"):
         Endpoint.parse(address, "127.0.0.1")
 
 
-def test_loopback_is_known_by_any_of_its_names():
+def test_loopback_is_recognized_by_any_of_its_names():
     def is_loopback(interface: str) -> bool:
         return Endpoint.parse("239.1.1.1:7700", interface).is_loopback
 
@@ -270,7 +270,7 @@ def test_the_mtu_of_an_interface_bounds_datagrams_and_longer_ones_go_without_gso
 
 
 @in_namespace
-def test_a_network_that_goes_refuses_and_one_that_comes_back_is_used_again():
+def test_a_network_that_goes_down_refuses_and_one_that_comes_back_is_used_again():
     run_in_namespace("""
         import subprocess
         subprocess.run(["ip", "address", "add", "192.0.2.8/24", "dev", "br0"], check=True)

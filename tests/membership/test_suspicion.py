@@ -39,7 +39,7 @@ def suspected(effects: list[Effect]) -> set[int]:
     return {e.peer for e in effects if isinstance(e, Note) and e.kind == "suspect"}
 
 
-def test_who_is_silent_is_asked_and_then_suspected():
+def test_a_silent_member_is_asked_and_then_suspected():
     watcher = Watcher()
     asked = watcher.wait(1.9, 1)
     assert {e.to for e in asked if isinstance(e, Unicast) and isinstance(e.message, Gossip)} == {2}
@@ -48,7 +48,7 @@ def test_who_is_silent_is_asked_and_then_suspected():
     assert 2 not in watcher.stack.roster.members
 
 
-def test_who_did_not_listen_suspects_nobody():
+def test_a_member_that_did_not_listen_suspects_nobody():
     watcher = Watcher()
     watcher.stack.step(watcher.now, Paused())
     assert suspected(watcher.wait(10.0)) == set()
@@ -57,7 +57,7 @@ def test_who_did_not_listen_suspects_nobody():
     assert suspected(watcher.wait(1.5, 1)) == {2}
 
 
-def test_who_stood_still_suspects_nobody():
+def test_a_member_that_stood_still_suspects_nobody():
     watcher = Watcher()
     watcher.now += 60.0  # the whole process did, and no timer fired
     assert suspected(watcher.stack.step(watcher.now, Woke())) == set()

@@ -225,7 +225,7 @@ def requests_over(table, seconds):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_request_that_brought_nothing_is_repeated_first_to_the_sender_and_ever_more_rarely(seed):
+def test_a_request_that_brought_nothing_is_repeated_first_to_the_sender_and_at_growing_intervals(seed):
     """A deviation: the thesis waits for the round. Reference: 000 §4.1"""
     asked = requests_over(asking_again(seed=seed), PERIOD)
     times, targets = [when for when, _ in asked], [to for _, to in asked]
@@ -259,7 +259,7 @@ def test_what_has_come_is_not_asked_for_again():
     assert requests_over(table, PERIOD) == []
 
 
-def test_who_answers_slowly_is_waited_for():
+def test_a_member_that_answers_slowly_is_waited_for():
     """Even if the answer comes too late to be of use."""
     table = asking_again(members=2)
     (late,) = table.take(Request)
@@ -275,14 +275,14 @@ def test_who_answers_slowly_is_waited_for():
     assert times[:2] == pytest.approx([0, 0.01 + 2 * 0.01], abs=0.0021)
 
 
-def test_somebody_of_whom_no_round_trip_is_known_is_left_to_the_rounds():
+def test_a_member_without_a_known_round_trip_is_asked_again_only_in_rounds():
     table = rpbcast(members=3, loggers=(), selection="uniform", **AGAIN)
     table.publish(0, 2)
     table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 1)
     assert len(requests_over(table, 0.2 * PERIOD)) == 1
 
 
-def test_who_lacks_the_same_is_soon_asked_rarely():
+def test_a_member_that_lacks_the_same_is_soon_asked_rarely():
     """2 loses whatever 1 loses, and 3 and 4 have everything."""
     table = asking_again()
     table.settle()
@@ -385,7 +385,7 @@ def test_bias_prefers_near_members(selection):
     assert far == pytest.approx(weights[-1] / sum(weights), abs=0.02)
 
 
-def test_what_one_instant_shows_missing_is_asked_for_once():
+def test_gaps_seen_at_one_instant_are_asked_for_in_one_request():
     """Reference: 000 §4.1 (at once)"""
     stack = rpbcast().stacks[1]
     for seqno in (0, 3, 7):
@@ -483,7 +483,7 @@ def test_a_sender_may_say_sooner_than_after_a_round_that_it_is_idle():
     assert not table.take(Heartbeat)  # it was said once
 
 
-def test_nobody_idle_no_signature():
+def test_without_idle_senders_there_is_no_signature():
     """Why the overhead drops when all 18 send. Reference: 000 §7.4"""
     table = rpbcast()
     for _ in range(12):
@@ -573,7 +573,7 @@ def test_a_disconnected_member_keeps_its_claim():
     assert 2 in table.stacks[3].roster.members
 
 
-def test_the_time_out_is_the_fail_safe_and_a_loss_to_whoever_comes_too_late():
+def test_the_time_out_is_the_fail_safe_and_a_loss_to_a_member_that_comes_too_late():
     """Reference: 000 §5.2"""
     table = rpbcast(log_timeout=2.0, gc_rounds=1)
     table.publish(0)
@@ -636,7 +636,7 @@ def test_a_join_needs_k_sponsors_and_begins_at_the_maximum_of_their_times():
     assert table.numbers(9, 0) == [7]
 
 
-def test_who_is_not_a_member_yet_takes_no_packets():
+def test_a_joining_member_takes_no_packets():
     """However often they come. Reference: 000 §5.3 (pending members)"""
     table = joining(rpbcast())
     for _ in range(3):
@@ -659,7 +659,7 @@ def test_an_answer_to_an_earlier_attempt_does_not_count():
     assert not table.stacks[9].is_member
 
 
-def test_who_is_not_a_member_does_not_sponsor():
+def test_a_joining_member_does_not_sponsor():
     """Reference: 000 §5.3 (pending members are not allowed to be sponsors)"""
     table = joining(rpbcast())
     table.letters.clear()
@@ -681,7 +681,7 @@ def test_a_join_is_repeated_until_it_succeeds_and_then_everybody_learns_of_it():
     assert not any(stack.roster.joining for stack in table.stacks.values())
 
 
-def test_who_is_about_to_join_is_told_apart_until_it_knows_its_time():
+def test_a_joining_member_is_told_apart_until_it_knows_its_join_time():
     """Another sponsor may have seen more than we had when it asked us. Reference: 000 §5.3 (t_join is the maximum)"""
     table = joining(rpbcast(sponsors=2))
     table.step(0, Heard(9, Join(MemberEntry(9, JOINING, freshness_of(table, 9)))))
@@ -694,7 +694,7 @@ def test_who_is_about_to_join_is_told_apart_until_it_knows_its_time():
     assert 9 in table.stacks[0].roster.members
 
 
-def test_who_is_suspected_while_it_joins_asks_anew_and_gets_in():
+def test_a_member_suspected_while_it_joins_asks_again_and_gets_in():
     """No sponsor would take its older wish for the fresher entry. Reference: 000 §5.3"""
     table = joining(rpbcast(sponsors=2))
     doubt = MemberEntry(9, DISCONNECTED, freshness_of(table, 9) + 1)
@@ -706,7 +706,7 @@ def test_who_is_suspected_while_it_joins_asks_anew_and_gets_in():
     assert all(9 in stack.roster.members for stack in table.stacks.values())
 
 
-def test_who_is_cut_off_while_it_joins_gets_in_afterwards():
+def test_a_member_cut_off_while_it_joins_gets_in_afterwards():
     """Reference: 000 §5.3"""
     table = joining(rpbcast(sponsors=2))
     table.pass_on(to(0))  # one sponsor knows of it, which is not enough
@@ -720,7 +720,7 @@ def test_who_is_cut_off_while_it_joins_gets_in_afterwards():
     assert all(9 in stack.roster.members for stack in table.stacks.values())
 
 
-def test_who_is_cut_off_while_it_leaves_is_gone_afterwards():
+def test_a_member_cut_off_while_it_leaves_is_gone_afterwards():
     """Reference: 000 §5.3"""
     table = rpbcast(sponsors=2)
     table.step(1, LeaveAsked())
@@ -734,7 +734,7 @@ def test_who_is_cut_off_while_it_leaves_is_gone_afterwards():
     assert all(1 not in table.stacks[member].roster.owed for member in (0, 2, 3))
 
 
-def test_who_is_suspected_while_it_leaves_says_goodbye_anew():
+def test_a_member_suspected_while_it_leaves_says_goodbye_again():
     """Reference: 000 §5.3"""
     table = rpbcast(sponsors=2)
     table.step(1, LeaveAsked())
@@ -748,7 +748,7 @@ def test_who_is_suspected_while_it_leaves_says_goodbye_anew():
     assert all(1 not in table.stacks[member].roster.owed for member in (0, 2, 3))
 
 
-def test_who_left_long_ago_is_forgotten():
+def test_a_member_that_left_long_ago_is_forgotten():
     """Else views would grow for ever. Reference: 000 §5.3"""
     table = rpbcast()
     gone = set(range(100, 200))
@@ -768,7 +768,7 @@ def corrected(table, member, told):
     return {e.member for letter in table.take(ViewUpdate) for e in letter.message.entries if e.status == LEFT}
 
 
-def test_who_left_is_told_only_to_those_who_speak_of_it_as_a_member():
+def test_a_departure_is_told_only_to_members_that_still_list_the_departed_one():
     """Many come, publish and go; what is said must fit a datagram. Reference: 000 §5.3"""
     table = rpbcast()
     for member in (0, 2, 3):
@@ -787,7 +787,7 @@ def test_who_left_is_told_only_to_those_who_speak_of_it_as_a_member():
     assert len({stack.roster.signature for stack in table.stacks.values()}) == 1
 
 
-def test_who_is_away_for_longer_than_the_log_keeps_anything_has_left():
+def test_a_member_away_for_longer_than_the_log_keeps_anything_counts_as_having_left():
     """A process that was killed would else be remembered for ever. Reference: 000 §5.2 (time-out), §5.3"""
     table = rpbcast(log_timeout=100.0)
     table.step(0, Heard(1, ViewUpdate([MemberEntry(8, DISCONNECTED, 5), MemberEntry(9, DISCONNECTED, 5)])))
@@ -835,7 +835,7 @@ def test_views_that_differ_are_exchanged():
     assert table.stacks[2].roster.signature == table.stacks[0].roster.signature
 
 
-def test_who_is_alone_founds_the_group_and_two_founders_find_each_other():
+def test_a_lone_member_founds_the_group_and_two_founders_find_each_other():
     """The thesis has a logger for the beginning; without one, somebody must be the first."""
     table = Table("rpbcast", 0, found_after=3)
     for member in (5, 6):
@@ -850,7 +850,7 @@ def test_who_is_alone_founds_the_group_and_two_founders_find_each_other():
 # Crashes (§6.2)
 
 
-def test_numbers_are_checked_out_in_blocks_before_they_are_used():
+def test_numbers_are_reserved_in_blocks_before_they_are_used():
     """Reference: 000 §6.2"""
     table = rpbcast(sequence_block=10)
     table.publish(0, 11)
@@ -876,7 +876,7 @@ def test_a_recovered_sender_starts_a_new_block_and_nobody_waits_for_the_unused_n
         assert not table.lost.get(member)
 
 
-def test_the_logger_spreads_that_numbers_never_were():
+def test_the_logger_tells_everybody_which_numbers_were_never_sent():
     """Reference: 000 §6.2 (loggers take over the responsibility)"""
     table = rpbcast()
     table.step(3, Received(0, [Packet(0, 5, b"")], "first_pass"))
@@ -887,7 +887,7 @@ def test_the_logger_spreads_that_numbers_never_were():
     assert [n.message.numbers for n in table.take(NeverSent)] == [{0: numbers((2, 4))}]
 
 
-def test_a_receiver_that_resumes_begins_behind_what_it_had_acknowledged():
+def test_a_receiver_that_resumes_begins_after_what_it_had_acknowledged():
     """At least once. Reference: 000 §6.2"""
     table = rpbcast(recovery="at-least-once")
     table.publish(0, 4)
@@ -945,7 +945,7 @@ def test_an_adaptive_member_asks_the_logger_first_until_it_is_congested():
     assert [2 in g.message.missing[0] for g in table.take(Gossip) if g.source == 1] == [True]
 
 
-def test_an_adaptive_member_asks_the_logger_first_again_when_it_is_well():
+def test_an_adaptive_member_asks_the_logger_first_again_when_the_logger_has_recovered():
     """Reference: 000 §8"""
     table = rpbcast(adaptive=True)
     table.step(1, Received(0, [Packet(0, 1, b"")], "first_pass"))
@@ -970,7 +970,7 @@ def test_an_adaptive_member_without_a_logger_asks_its_peers():
 # LBRM (§1.3, Table 7.1)
 
 
-def test_heartbeats_double_their_pause_up_to_the_longest():
+def test_heartbeats_double_their_pause_up_to_a_maximum():
     """Reference: 000 Table 7.1"""
     table = lbrm()
     table.publish(0)

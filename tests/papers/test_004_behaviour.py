@@ -87,19 +87,19 @@ def expect_full_rate(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", FEW)
-def test_the_healthy_get_the_full_rate_while_a_quarter_is_perturbed(seed):
+def test_healthy_members_get_the_full_rate_while_a_quarter_is_perturbed(seed):
     """64 members, 16 of them asleep half of the time. Reference: 004 §7, Fig. 9"""
     expect_full_rate(seed)
 
 
 @pytest.mark.soak
-def test_the_healthy_get_the_full_rate_for_two_hundred_seeds():
+def test_healthy_members_get_the_full_rate_for_two_hundred_seeds():
     for seed in MANY:
         expect_full_rate(seed)
 
 
 @pytest.mark.parametrize("seed", FEW)
-def test_nothing_is_lost_at_the_healthy_while_a_quarter_is_perturbed(seed):
+def test_healthy_members_lose_nothing_while_a_quarter_is_perturbed(seed):
     """Nor are the perturbed cut off: they get nearly all of it. Reference: 004 §7, Fig. 8"""
     result = expect_clean(scenario("pbcast-perturbed", seed=seed))
     assert result["deliveries"]["actual"] > 0.999 * result["deliveries"]["expected"]

@@ -189,7 +189,7 @@ def test_the_solicitation_names_what_is_lacking_and_only_of_what_the_digest_name
     assert solicited(hear(table, digest((1, 3)))) == [[(2, 3)]]
 
 
-def test_a_lost_last_packet_is_missed_even_after_everyone_has_collected_it():
+def test_a_lost_last_packet_is_noticed_even_after_everyone_has_collected_it():
     """A digest tells how far senders have come who are silent now; 004 does not say how a tail is missed.
 
     Reference: 004 §3 (detection of lost messages)
@@ -256,7 +256,7 @@ def test_members_that_answer_late_cost_the_others_less_if_only_the_round_is_serv
     assert sent[True] < 0.9 * sent[False]
 
 
-def test_a_member_sends_so_many_bytes_in_a_round_and_no_more():
+def test_a_member_sends_a_limited_number_of_bytes_in_a_round():
     """Reference: 004 §4 opt. 2"""
     for limit, served in ((1000, 10), (0, 20)):
         table = alone(round_bytes=limit, service_limit=0)
@@ -266,7 +266,7 @@ def test_a_member_sends_so_many_bytes_in_a_round_and_no_more():
         assert len(repaired(hear(table, Solicit(round_of(table).round, wanted), source=0))) == served
 
 
-def test_a_member_solicits_so_many_bytes_in_a_round_and_no_more():
+def test_a_member_solicits_a_limited_number_of_bytes_in_a_round():
     """Reference: 004 App. B ("if this solicitation won't exceed limit on retransmissions per round")"""
     table = alone(round_bytes=1000)
     receive(table, 0)
@@ -359,7 +359,7 @@ def test_rounds_are_counted_by_each_member_on_its_own():
     assert answer.round == 1234
 
 
-def test_rounds_are_out_of_step_unless_they_are_to_be_in_step():
+def test_rounds_are_out_of_step_unless_they_are_synchronized():
     """Reference: 004 §4 opt. 5"""
     peak = {}
     for unsynchronized in (True, False):
@@ -616,7 +616,7 @@ def test_a_full_queue_refuses_and_order_is_kept():
     assert [p.body for p in table.delivered[1]] == [b"a", b"b", b"c"]
 
 
-def test_who_leaves_is_told_what_was_not_sent():
+def test_a_member_that_leaves_is_told_what_was_not_sent():
     """Reference: 004 §5"""
     table = alone(rate_limit=10.0)
     table.publish(1, 3)

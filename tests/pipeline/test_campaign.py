@@ -49,7 +49,7 @@ def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_seeds_hold_every_specification(seed: int) -> None:
+def test_drawn_scenarios_satisfy_every_specification(seed: int) -> None:
     result = traced(parse({**draw(seed), "seed": seed}))
 
     assert result["violations"] == []

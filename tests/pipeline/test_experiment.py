@@ -63,7 +63,7 @@ def test_a_row_is_what_the_simulator_gives(studied: Studied) -> None:
         assert dict(row["links"]) == result["links"]
 
 
-def test_every_verdict_is_as_it_must_be(studied: Studied) -> None:
+def test_every_verdict_is_as_expected(studied: Studied) -> None:
     outcome = studied[2]
 
     assert {v.name: v.verdict for v in outcome.verdicts} == {
@@ -125,7 +125,7 @@ def test_the_report_in_a_browser(studied: Studied, tmp_path: Path) -> None:
     assert browser.pdf_of(page, tmp_path).startswith(b"%PDF")
 
 
-def test_a_killed_run_goes_on_where_it_stopped(spark: "SparkSession", studied: Studied, tmp_path: Path) -> None:
+def test_a_killed_run_continues_where_it_stopped(spark: "SparkSession", studied: Studied, tmp_path: Path) -> None:
     directory, collection, _, _ = studied
     half = Directory.create(tmp_path / "half", collection, {})
     table = pq.read_table(directory.parts()[0])
@@ -173,7 +173,7 @@ def test_runs_share_a_process_until_one_goes_wrong(
     assert first == second != fourth == fifth
 
 
-def test_the_limit_of_time_is_of_each_run(apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_is_for_each_run(apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(run: Run, traces: Path) -> dict[str, int]:
         began = process_time()
         while process_time() - began < 0.7:
@@ -202,7 +202,7 @@ def test_a_run_that_hangs_is_a_row_with_its_reason(apart: work.Apart, tmp_path: 
     assert (row["status"], row["reason"]) == ("time", "over the time limit of 0.3 s")
 
 
-def test_a_run_that_eats_the_memory_is_a_row_with_its_reason(
+def test_a_run_that_takes_too_much_memory_is_a_row_with_its_reason(
     apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "_simulate", lambda run, traces: {"events": len(bytearray(2**28))})
@@ -232,7 +232,7 @@ def test_waves_hold_every_run_once_and_are_balanced() -> None:
     assert max(run.cost for task in waves[-1] for run in task) <= min(run.cost for task in waves[0] for run in task)
 
 
-def test_a_point_per_variant_and_value() -> None:
+def test_there_is_a_point_for_each_variant_and_value() -> None:
     [experiment] = load(SMALL).experiments
 
     found = list(points(experiment))
@@ -251,7 +251,7 @@ def test_verdicts_follow_the_interval() -> None:
     assert claims.interval(0.0, 1.0, 5)[1] == pytest.approx(2.776 / 5**0.5, abs=1e-3)  # Student's t, 4 degrees
 
 
-def test_numbers_are_for_people() -> None:
+def test_numbers_are_formatted_for_people() -> None:
     assert [number(x) for x in (0.0, 1234.5, 12345.6, -0.0123456, 1e-7, None)] == [
         "0",
         "1234",
@@ -288,7 +288,7 @@ def write(folder: Path, *changes: tuple[str, str]) -> Path:
         ('kind = "bars"', 'kind = "pie"', "plot[1].kind = 'pie': must be one of line, bars"),
     ],
 )
-def test_a_wrong_file_is_refused_with_one_line(tmp_path: Path, old: str, new: str, says: str) -> None:
+def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, old: str, new: str, says: str) -> None:
     path = write(tmp_path, (old, new))
 
     with pytest.raises(SettingError) as error:
@@ -342,7 +342,7 @@ def gossamer(*arguments: str, **environment: str) -> subprocess.CompletedProcess
         (["report", "/nowhere"], {}, "no experiment was run here"),
     ],
 )
-def test_what_cannot_be_done_is_exit_2_and_one_line(
+def test_an_impossible_command_ends_with_exit_code_2_and_one_line(
     tmp_path: Path, arguments: list[str], environment: dict[str, str], says: str
 ) -> None:
     out = ["--out", str(tmp_path / "out")] if arguments[0] == "experiment" else []

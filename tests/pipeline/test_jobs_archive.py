@@ -65,7 +65,7 @@ def test_a_change_adds_and_removes_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("crash_at", range(6))
-def test_a_crash_at_any_step_leaves_the_table_before_the_change_or_behind_it(tmp_path, monkeypatch, crash_at):
+def test_a_crash_at_any_step_leaves_the_table_as_before_or_after_the_change(tmp_path, monkeypatch, crash_at):
     table = Table(tmp_path)
     with table.changing():
         table.commit(put(table, "one.parquet", "one"), batch=0, query="q")
@@ -101,7 +101,7 @@ def contents_of_folder(path: Path) -> list[str]:
     return ds.dataset(path, partitioning="hive").to_table(["value"]).column("value").to_pylist()
 
 
-def test_two_at_a_time_are_refused(tmp_path):
+def test_two_changes_at_a_time_are_refused(tmp_path):
     with Table(tmp_path).changing(), pytest.raises(PipelineError, match="another process"), Table(tmp_path).changing():
         pass
 
@@ -109,7 +109,7 @@ def test_two_at_a_time_are_refused(tmp_path):
 # The job
 
 
-def test_the_archive_equals_the_log_and_goes_on_where_it_stopped(spark: SparkSession, store: Path, tmp_path: Path):
+def test_the_archive_equals_the_log_and_continues_where_it_stopped(spark: SparkSession, store: Path, tmp_path: Path):
     out = tmp_path / "table"
     options = ReadOptions.parse({"store": str(store), "maxOffsetsPerTrigger": "100"})
 
@@ -136,7 +136,7 @@ def test_the_archive_equals_the_log_and_goes_on_where_it_stopped(spark: SparkSes
         archive(spark, options, out)
 
 
-def test_a_failure_of_spark_is_one_line(spark: SparkSession, store: Path, tmp_path: Path):
+def test_a_failure_of_spark_is_reported_in_one_line(spark: SparkSession, store: Path, tmp_path: Path):
     options = ReadOptions.parse({"store": str(store)})
     out = tmp_path / "table"
     archive(spark, options, out)

@@ -76,7 +76,7 @@ def traces(tmp_path: Path) -> list[Path]:
     return [write(tmp_path / "sender.parquet", publishing), write(tmp_path / "others.parquet", rows)]
 
 
-def test_an_audit_tells_who_did_not_get_what_and_why(spark: SparkSession, log: Path, traces: list[Path]):
+def test_an_audit_says_which_members_did_not_get_what_and_why(spark: SparkSession, log: Path, traces: list[Path]):
     audited = audit(read_events(spark, log), read_traces(spark, traces))
 
     found = summary(audited)
@@ -131,7 +131,7 @@ def test_runs_of_one_sender_are_kept_apart(spark: SparkSession, log: Path, tmp_p
         audit(read_events(spark, log), traces)
 
 
-def test_what_is_no_trace_is_named(spark: SparkSession, tmp_path: Path):
+def test_a_file_that_is_not_a_trace_is_named(spark: SparkSession, tmp_path: Path):
     (tmp_path / "x.parquet").write_text("no")
 
     with pytest.raises(TraceError, match=r"x\.parquet: not a readable Parquet file"):

@@ -82,7 +82,7 @@ def test_a_stream_from_the_log_reaches_the_group(spark: SparkSession, address: s
     assert all(event.attributes["_id"].startswith(f"{query.id}/0/") for event in events)
 
 
-def test_replay_keeps_order_and_distances_and_brings_numbers_back(
+def test_replay_keeps_order_and_intervals_and_restores_numbers(
     spark: SparkSession, address: str, subscription, tmp_path: Path
 ):
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def test_replay_keeps_order_and_distances_and_brings_numbers_back(
         ({"group": "g", "contacts": "a:1"}, "cannot be an option"),
     ],
 )
-def test_an_option_that_cannot_be_is_named(options, says):
+def test_an_invalid_option_is_named(options, says):
     with pytest.raises(PipelineError, match=says):
         WriteOptions.parse(options)
 
@@ -125,6 +125,6 @@ def test_rows_without_a_subject_are_refused_before_anything_is_sent(spark: Spark
     ("text", "value"),
     [("5", 5), ("-3", -3), ("1.5", 1.5), ("1e+20", 1e20), ("true", True), ("a", "a"), ("1.2.3", "1.2.3")],
 )
-def test_text_becomes_what_it_looks_like(text, value):
+def test_a_string_becomes_what_it_looks_like(text, value):
     assert _guessed(text) == value
     assert type(_guessed(text)) is type(value)

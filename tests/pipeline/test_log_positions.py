@@ -63,7 +63,7 @@ def test_a_stream_stops_at_a_gap_until_the_gap_is_old(held, collected, at, waits
     assert log.reach(S, at, always) == passes_to
 
 
-def test_what_was_collected_behind_the_reader_is_no_loss():
+def test_what_was_collected_after_it_was_read_is_no_loss():
     log = extent([(10, 20)], [(0, 9)])
 
     assert log.lost(S, 10, 21).ranges() == []
@@ -75,7 +75,7 @@ backlogs = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 50), st.i
 
 
 @given(backlogs, st.integers(1, 300))
-def test_a_limit_is_kept_and_used_and_nobody_goes_back(senders, most):
+def test_a_limit_is_kept_and_used_up_and_no_sender_goes_back(senders, most):
     start = {sender: first for sender, (first, _) in senders.items()}
     end = {sender: first + count for sender, (first, count) in senders.items()}
 
@@ -92,7 +92,7 @@ def test_a_small_sender_does_not_starve_beside_a_large_one():
     assert limited(start, end, 10)[2] == 1
 
 
-def test_offsets_come_back_from_their_json():
+def test_offsets_are_read_back_from_their_json():
     assert from_offset(to_offset({3: 1, 1: 2}, skipped=4)) == {1: 2, 3: 1}
     assert to_offset({1: 2}) == {"1": 2}
     assert parse("startingOffsets", '{"17": 5, "18": -2, "skipped": 3}') == {17: 5, 18: -2}
@@ -101,7 +101,7 @@ def test_offsets_come_back_from_their_json():
 @pytest.mark.parametrize(
     "text", ["soon", "[1]", "1", '{"a": 1}', '{"1": "x"}', '{"1": 1.5}', '{"1": -3}', '{"1": true}']
 )
-def test_a_position_that_is_none_is_refused_in_one_line(text):
+def test_an_invalid_position_is_refused_in_one_line(text):
     with pytest.raises(PipelineError, match="startingOffsets") as refused:
         parse("startingOffsets", text)
     assert "\n" not in str(refused.value)

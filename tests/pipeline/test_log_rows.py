@@ -34,7 +34,7 @@ def rows(log: Log, first: int, behind: int, sender: int = SENDER) -> list[dict]:
     return pa.Table.from_batches(batches, SCHEMA).to_pylist()
 
 
-def test_the_package_alone_costs_no_pyspark():
+def test_importing_the_package_does_not_import_pyspark():
     script = "import sys, gossamer.pipeline; sys.exit('pyspark' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
@@ -91,7 +91,7 @@ def test_an_event_whose_beginning_is_gone_is_gone():
     assert [row["topic"] for row in rows(log, 2, len(big) + 1)] == ["quotes.a", "quotes.b", "quotes.a"]
 
 
-def test_only_the_subjects_that_are_wanted():
+def test_only_the_wanted_subjects_are_read():
     log = log_of(simple(SENDER, range(10)), subscribe="quotes.b")
 
     found = rows(log, 0, 10)
@@ -112,7 +112,7 @@ def test_a_sealed_log_needs_its_key():
         rows(log_of(sealed, key=other), 0, 3)
 
 
-def test_a_packet_that_goes_while_it_is_read_is_a_loss_or_is_skipped():
+def test_a_packet_that_is_collected_while_it_is_read_is_a_loss_or_is_skipped():
     entries = simple(SENDER, range(5))
 
     with pytest.raises(PipelineError, match=r"2 packets of sender .* were collected while being read"):
@@ -120,7 +120,7 @@ def test_a_packet_that_goes_while_it_is_read_is_a_loss_or_is_skipped():
     assert sum(batch.num_rows for batch in log_of(entries, failOnDataLoss="false").read(Part(SENDER, 0, 7, 7))) == 15
 
 
-def test_what_is_no_packet_is_a_loss_or_is_skipped():
+def test_an_entry_that_is_not_a_packet_is_a_loss_or_is_skipped():
     broken = [LogEntry(SENDER, 1, 0, b"nonsense"), entry(SENDER, 2, b"\x01 no events")]
     entries = [*simple(SENDER, [0]), *broken, *simple(SENDER, [3])]
 
@@ -157,7 +157,7 @@ def test_a_read_is_cut_into_tasks_that_hold_everything_once():
         ({"store": "x", "key": "short"}, "key: "),
     ],
 )
-def test_an_option_that_cannot_be_is_named(options, says):
+def test_an_invalid_option_is_named(options, says):
     with pytest.raises(PipelineError, match=says) as refused:
         ReadOptions.parse(options)
     assert "\n" not in str(refused.value)

@@ -94,21 +94,21 @@ def test_a_batch_reads_every_event(spark, store):
     assert frame.where("topic = 'big'").first().headers == {"n": "1"}
 
 
-def test_a_batch_from_here_to_there(spark, store):
+def test_a_batch_reads_between_given_offsets(spark, store):
     offsets = {"startingOffsets": f'{{"{A}": 10, "{B}": -1}}', "endingOffsets": f'{{"{A}": 20}}'}
 
     assert values(read(spark, store, **offsets)) == expected((A, range(10, 20)))
     assert values(read(spark, store, startingOffsets="latest")) == Counter()
 
 
-def test_a_batch_of_some_subjects_in_many_tasks(spark, store):
+def test_a_batch_reads_some_subjects_in_many_tasks(spark, store):
     frame = read(spark, store, subscribe="quotes.b", minPartitions="5")
 
     assert frame.rdd.getNumPartitions() >= 5
     assert frame.count() == 150
 
 
-def test_a_batch_that_asks_for_what_was_collected(spark, store):
+def test_a_batch_that_asks_for_collected_packets_fails_unless_losses_are_allowed(spark, store):
     with open_store(store) as log:
         log.collect({A: RangeSet([(0, 9)])})
 
@@ -120,7 +120,7 @@ def test_a_batch_that_asks_for_what_was_collected(spark, store):
 
 
 @pytest.mark.parametrize("where", ["nowhere", "not_a_store"])
-def test_what_is_no_store_is_said_in_one_line(spark, tmp_path, where):
+def test_a_path_that_is_not_a_store_is_reported_in_one_line(spark, tmp_path, where):
     (tmp_path / "not_a_store").mkdir()
     (tmp_path / "not_a_store" / "data.mdb").write_bytes(b"something else" * 1000)
 
@@ -128,7 +128,7 @@ def test_what_is_no_store_is_said_in_one_line(spark, tmp_path, where):
         read(spark, tmp_path / where)
 
 
-def test_a_sealed_log(spark, tmp_path):
+def test_a_sealed_log_needs_its_key(spark, tmp_path):
     key, other = secrets.token_bytes(32), secrets.token_bytes(32)
     with open_store(tmp_path / "sealed") as log:
         log.append(simple(A, range(10), sealer=Sealer(KeyRing([key]), secrets.token_bytes(16))))
@@ -143,7 +143,7 @@ def test_a_sealed_log(spark, tmp_path):
 # Stream
 
 
-def test_a_stream_goes_on_where_it_stopped_and_finds_new_senders(stream, store):
+def test_a_stream_continues_where_it_stopped_and_finds_new_senders(stream, store):
     first = stream.run(subscribe="quotes.>")
     with open_store(store) as log:
         log.append(simple(A, range(100, 110)))
@@ -198,7 +198,7 @@ def test_a_stream_notices_that_its_store_was_replaced(stream, store):
         stream.run()
 
 
-def test_a_consumer_commits_what_spark_has_done_with_and_keeps_the_fragments_of_an_event_under_way(stream, store):
+def test_a_consumer_commits_what_spark_is_done_with_and_keeps_the_fragments_of_an_unfinished_event(stream, store):
     with open_store(store) as log:
         log.append(in_fragments(A, 100, b"y" * 5000)[:2])
 

@@ -17,7 +17,7 @@ def test_a_subject_is_tokens_with_dots_between_them(subject: str) -> None:
     "subject",
     ["", ".", "a.", ".a", "a..b", "a b", "a\tb", "a\n", "a\u00a0b", "a\u2028b", "a\x00", "a\x7f", "a\x85", "\ud800"],
 )
-def test_neither_a_subject_nor_a_pattern(subject: str) -> None:
+def test_a_malformed_string_is_neither_a_subject_nor_a_pattern(subject: str) -> None:
     for check in (check_subject, check_pattern, compile_pattern):
         with pytest.raises(SubjectError, match="tokens with dots between them"):
             check(subject)
@@ -30,27 +30,27 @@ def test_wildcards_are_not_published(subject: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [">.a", "a.>.b", "a*", "*a.b", "a.b>", "**", "a.>>", "a.*.", ">."])
-def test_a_wildcard_is_a_whole_token_and_the_rest_comes_last(pattern: str) -> None:
+def test_a_wildcard_is_a_whole_token_and_the_greater_than_sign_comes_last(pattern: str) -> None:
     with pytest.raises(SubjectError, match=r"pattern '.*': .*> as the last token"):
         compile_pattern(pattern)
 
 
 @pytest.mark.parametrize("subject", ["x" * 256, "é" * 128, "𝕏" * 64, "a." * 127 + "bc"])
-def test_255_bytes_of_utf_8_are_the_most(subject: str) -> None:
+def test_a_subject_has_at_most_255_bytes_of_utf_8(subject: str) -> None:
     for check in (check_subject, check_pattern):
         with pytest.raises(SubjectError, match="256 bytes in UTF-8, at most 255 are allowed"):
             check(subject)
     assert check_subject(subject[:-1]) == subject[:-1]
 
 
-def test_an_error_names_the_subject_but_not_all_of_a_long_one() -> None:
+def test_an_error_names_the_subject_but_only_part_of_a_long_one() -> None:
     with pytest.raises(SubjectError) as caught:
         check_subject("no spaces " * 1000)
     assert "'no spaces no" in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-def test_what_is_not_a_text_is_refused_in_the_same_way() -> None:
+def test_a_subject_that_is_not_a_string_is_refused_in_the_same_way() -> None:
     for check in (check_subject, check_pattern):
         with pytest.raises(SubjectError, match="None"):
             check(None)  # type: ignore[arg-type]
@@ -94,20 +94,20 @@ patterns = st.builds(
 
 
 @given(patterns, st.lists(subjects, min_size=1, max_size=20))
-def test_every_pattern_matches_as_token_by_token(pattern: str, some: list[str]) -> None:
+def test_every_pattern_matches_as_a_comparison_token_by_token_does(pattern: str, some: list[str]) -> None:
     matches = compile_pattern(pattern)
     assert [matches(subject) for subject in some] == [token_by_token(pattern, subject) for subject in some]
 
 
 @given(patterns, st.data())
-def test_a_pattern_hears_what_is_made_from_it(pattern: str, data: st.DataObject) -> None:
+def test_a_pattern_matches_the_subjects_that_are_made_from_it(pattern: str, data: st.DataObject) -> None:
     fill = {"*": tokens, ">": subjects}
     subject = ".".join(data.draw(fill[token]) if token in fill else token for token in pattern.split("."))
     assert compile_pattern(pattern)(check_subject(subject)) is True
 
 
 @given(st.text(alphabet=st.characters() | st.sampled_from(".*> ")))
-def test_any_text_is_accepted_or_refused_with_a_subject_error(text: str) -> None:
+def test_any_string_is_accepted_or_refused_with_a_subject_error(text: str) -> None:
     for check in (check_subject, compile_pattern):
         try:
             check(text)

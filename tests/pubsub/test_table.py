@@ -36,7 +36,7 @@ def test_the_filter_comes_compiled_and_is_left_to_the_caller() -> None:
     assert not where({"price": 99})
 
 
-def test_what_comes_and_goes_is_seen_at_once_on_a_remembered_subject() -> None:
+def test_added_and_removed_subscriptions_are_seen_at_once_on_a_remembered_subject() -> None:
     table = Subscriptions[str]()
     table.add("a.>", key="one")
     assert keys(table, "a.b") == ["one"]
@@ -68,7 +68,7 @@ def test_a_key_is_used_once_and_only_a_known_one_is_removed() -> None:
     assert keys(table, "a") == ["one"]
 
 
-def test_a_subscription_that_cannot_be_leaves_nothing_behind() -> None:
+def test_an_invalid_subscription_leaves_nothing_behind() -> None:
     table = Subscriptions[str]()
     with pytest.raises(SubjectError):
         table.add("a..b", key="one")
@@ -78,7 +78,7 @@ def test_a_subscription_that_cannot_be_leaves_nothing_behind() -> None:
     table.add("a.b", key="one")
 
 
-def test_the_memory_is_bounded() -> None:
+def test_the_memory_of_subjects_is_bounded() -> None:
     table = Subscriptions[str](subjects_remembered_max=10)
     table.add("a.*", key="one")
     for number in range(1000):

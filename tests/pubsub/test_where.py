@@ -76,11 +76,11 @@ def test_filters_that_pass(text: str) -> None:
         "'a' not in ['a']",
     ],
 )
-def test_filters_that_do_not(text: str) -> None:
+def test_filters_that_do_not_pass(text: str) -> None:
     assert passes(text) is False
 
 
-def test_and_binds_closer_than_or_and_not_closer_than_both() -> None:
+def test_not_binds_tighter_than_and_which_binds_tighter_than_or() -> None:
     assert passes("open == true or open == true and open == false")
     assert not passes("(open == true or open == true) and open == false")
     assert passes("not open == false and open == true")
@@ -94,20 +94,20 @@ def test_every_comparison_with_a_missing_attribute_is_false(operator: str, value
     assert not passes(f"{value} {operator} missing")
 
 
-def test_a_missing_attribute_is_in_no_list_and_not_outside_of_one_either() -> None:
+def test_a_missing_attribute_is_neither_in_a_list_nor_outside_it() -> None:
     assert not passes("missing in [1, null]")
     assert not passes("missing not in [1]")
     assert not passes("missing not in []")
     assert not passes("missing startswith ''")
 
 
-def test_not_equal_wants_the_attribute_there_and_not_of_equal_does_not() -> None:
+def test_not_equal_needs_the_attribute_and_the_negation_of_equal_does_not() -> None:
     assert not passes("venue != 'NYSE'")
     assert passes("not venue == 'NYSE'")
     assert passes("venue != 'NYSE'", {"venue": "LSE"})
 
 
-def test_not_null_says_that_an_attribute_is_there() -> None:
+def test_unequal_to_null_means_that_an_attribute_has_a_value() -> None:
     assert passes("price != null")
     assert not passes("note != null")
     assert not passes("missing != null")
@@ -177,7 +177,7 @@ def test_strings_and_their_escapes(literal: str, value: str) -> None:
     assert not passes(f"x != {literal}", {"x": value})
 
 
-def test_words_inside_of_names_are_names() -> None:
+def test_keywords_inside_names_are_names() -> None:
     names = {"android": 1, "order.in": 1, "nothing": 1, "nullable": 1, "größe": 1, "_x9": 1}
     for name in names:
         assert passes(f"{name} == 1", names)
@@ -221,7 +221,7 @@ def test_words_inside_of_names_are_names() -> None:
         ("__import__('os')", "column 11: expected == "),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_a_caret(text: str, message: str) -> None:
+def test_an_error_is_one_line_with_a_caret(text: str, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         compile_where(text)
     said, beginning = str(caught.value), message.split(".*")[0]
@@ -231,7 +231,7 @@ def test_what_is_wrong_is_said_in_one_line_with_a_caret(text: str, message: str)
     assert len(said.splitlines()) == 1
 
 
-def test_a_long_or_unprintable_text_is_shown_in_part_and_harmless() -> None:
+def test_a_long_or_unprintable_filter_is_shown_in_part_and_harmlessly() -> None:
     with pytest.raises(FilterError) as caught:
         compile_where("a == 1 and\n" * 20 + "\x1b[2J" + " and a == 1" * 20)
     said = str(caught.value)
@@ -240,7 +240,7 @@ def test_a_long_or_unprintable_text_is_shown_in_part_and_harmless() -> None:
     assert "... 1 and a == 1 and a == 1" in said
 
 
-def test_what_is_not_a_text_is_refused_in_the_same_way() -> None:
+def test_a_filter_that_is_not_a_string_is_refused_in_the_same_way() -> None:
     with pytest.raises(FilterError, match="a filter must be a string such as 'price > 100', not function"):
         compile_where(lambda event: True)  # type: ignore[arg-type]
 
@@ -249,7 +249,7 @@ def nested(opening: str, levels: int, closing: str = "") -> str:
     return opening * levels + "open == true" + closing * levels
 
 
-def test_64_levels_of_nesting_are_the_most() -> None:
+def test_at_most_64_levels_of_nesting_are_allowed() -> None:
     assert passes(nested("(", 64, ")"))
     assert passes(nested("not ", 64))
     assert passes(nested("not (", 32, ")"))
@@ -263,21 +263,21 @@ def test_a_long_chain_is_not_nested() -> None:
     assert passes("(3 > 2) or " * 300 + "3 > 2")
 
 
-def test_1000_values_are_the_most_in_a_list() -> None:
+def test_at_most_1000_values_are_allowed_in_a_list() -> None:
     values = ",".join(["1"] * 999)
     assert passes(f"size in [{values},300]")
     with pytest.raises(FilterError, match="list is too long, at most 1000 values"):
         compile_where(f"size in [{values},1,1]")
 
 
-def test_4096_characters_are_the_most() -> None:
+def test_at_most_4096_characters_are_allowed() -> None:
     text = "size == 300"
     assert passes(text.ljust(4096))
     with pytest.raises(FilterError, match="4097 characters, at most 4096 are allowed"):
         compile_where(text.ljust(4097))
 
 
-def test_100_characters_are_the_most_in_a_number() -> None:
+def test_at_most_100_characters_are_allowed_in_a_number() -> None:
     assert passes(f"size == {'300'.rjust(100, '0')}")
     with pytest.raises(FilterError, match="101 characters, at most 100"):
         compile_where(f"size == {'300'.rjust(101, '0')}")

@@ -136,7 +136,7 @@ class Spelling:
 
 
 @given(trees, st.lists(events, min_size=1, max_size=5), st.integers(0, 2**32))
-def test_a_filter_decides_as_its_tree(tree: Tree, some: list[dict[str, Any]], seed: int) -> None:
+def test_a_filter_decides_as_its_tree_does(tree: Tree, some: list[dict[str, Any]], seed: int) -> None:
     text = Spelling(Random(seed)).filter(tree)
     passes = compile_where(text)
     assert [passes(event) for event in some] == [decide(tree, event) for event in some], text
@@ -155,7 +155,7 @@ def compiled(text: str) -> Filter | FilterError:
 
 
 @given(st.text() | st.text(alphabet=st.characters(codec=None)) | language, events)
-def test_any_text_compiles_or_raises_a_filter_error(text: str, event: dict[str, Any]) -> None:
+def test_any_string_compiles_or_raises_a_filter_error(text: str, event: dict[str, Any]) -> None:
     outcome = compiled(text)
     if isinstance(outcome, FilterError):
         assert 1 <= outcome.column <= len(text) + 1
@@ -165,7 +165,7 @@ def test_any_text_compiles_or_raises_a_filter_error(text: str, event: dict[str, 
 
 
 @given(trees, st.integers(0, 2**32), st.data())
-def test_half_a_filter_is_a_filter_or_a_filter_error_at_its_end(tree: Tree, seed: int, data: st.DataObject) -> None:
+def test_a_truncated_filter_is_a_filter_or_a_filter_error_within_it(tree: Tree, seed: int, data: st.DataObject) -> None:
     text = Spelling(Random(seed)).filter(tree)
     cut = data.draw(st.integers(0, len(text)))
     outcome = compiled(text[:cut])

@@ -85,7 +85,7 @@ def test_every_choice_can_work_with_something():
     assert covered == {(factor, choice) for factor, choices in FACTORS.items() for choice in choices}
 
 
-def test_what_is_refused_is_refused_in_one_line_that_says_what_to_change():
+def test_a_refusal_is_one_line_that_says_what_to_change():
     for pair in impossible_pairs():
         row = {**draw(Random(str(pair))), **dict(pair)}
         why = refusal(row)

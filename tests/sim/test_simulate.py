@@ -197,7 +197,7 @@ def test_another_seed_gives_another_run(scenario):
         ({"fault": [{"kind": "melt", "members": [1]}]}, r"fault\[0\]\.kind = 'melt'"),
     ],
 )
-def test_scenarios_that_cannot_be_are_refused_by_name(scenario, sections, says):
+def test_invalid_scenarios_are_refused_by_name(scenario, sections, says):
     with pytest.raises(SettingError, match=says):
         simulate(scenario(**sections))
 
@@ -234,7 +234,7 @@ def test_members_side_by_side_do_what_each_would_do_alone(scenario, protocol, fa
     assert alone["deliveries"]["actual"] > 2000
 
 
-def test_a_disk_does_not_speak_of_a_sender_of_whom_all_was_collected():
+def test_a_disk_does_not_name_a_sender_whose_packets_were_all_collected():
     """As a store does not: a logger that comes back takes every sender in its log to have left something there."""
     disk = Disk()
     disk.log = {3: {}, 4: {7: Packet(4, 7, b"")}}

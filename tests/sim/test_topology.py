@@ -186,7 +186,7 @@ def test_in_a_mesh_every_pair_has_its_link_and_uses_it() -> None:
             assert [(link.a, link.b) for link in path_to(topology, one, other)] == [(other, one)]
 
 
-def test_a_mesh_has_a_bound() -> None:
+def test_the_size_of_a_mesh_is_bounded() -> None:
     with pytest.raises(TopologyError, match="this mesh has 1000405 links: at most 1000000 are allowed"):
         mesh(1415, *REST)
 
@@ -378,7 +378,7 @@ def test_a_wrong_line_is_named_with_what_is_allowed(edges: Edges, text: str, lin
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_has_a_bound(edges: Edges, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_file_is_bounded(edges: Edges, monkeypatch: pytest.MonkeyPatch) -> None:
     path = edges("a,b,1\nb,c,1\nc,d,1\n")
     monkeypatch.setattr(edge_list, "LINKS_MAX", 2)
     with pytest.raises(TopologyError, match=r"edges.txt:3: too many links: at most 2 are allowed"):
@@ -456,7 +456,7 @@ def test_routes_are_as_short_as_those_of_networkx(case: tuple[Topology, int, fro
         assert length == pytest.approx(expected[node])
 
 
-def test_a_link_that_is_down_is_gone_around_and_back_when_mended() -> None:
+def test_a_link_that_is_down_is_routed_around_and_used_again_when_mended() -> None:
     ring = Topology(4, tuple(Link(*pair, 1.0, 0.0, 0.0) for pair in [(0, 1), (1, 2), (2, 3), (0, 3)]), (0, 2))
     assert routes(ring, 0, frozenset([0])) == ([-1, 2, 3, 0], [-1, 1, 2, 3])
     assert routes(ring, 0)[0][1] == 0

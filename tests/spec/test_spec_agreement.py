@@ -47,7 +47,7 @@ def test_of_a_packet_delivered_twice_the_first_delivery_counts() -> None:
     assert found("agreement", deliver(1, 0, A, B, A) + deliver(2, 0, B, A)) == [(0, 1, 3, 4)]
 
 
-def test_one_violation_for_each_two_members_up_to_the_limit() -> None:
+def test_there_is_one_violation_for_each_pair_of_members_up_to_the_limit() -> None:
     rows = [row for m in range(10) for row in deliver(m, 0, *((A, B) if m % 2 else (B, A)))]
     checker = CHECKERS["agreement"]({})
     checker.feed(rows_from(rows))

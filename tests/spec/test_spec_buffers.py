@@ -48,6 +48,6 @@ def test_a_crash_that_loses_memory_empties_the_buffer_and_not_the_log() -> None:
 
 
 @pytest.mark.parametrize("bounds", [7, {"buffer": "many"}, {"buffer": -1}])
-def test_bounds_that_mean_nothing_are_refused(bounds: object) -> None:
+def test_invalid_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(TraceError, match="bound"):
         run("bounded-buffers", [], bounds=bounds)

@@ -37,7 +37,7 @@ def test_a_control_message_needs_one_of_its_kind(kind: str) -> None:
     assert found("channel", rows) == [(2,), (3,), (4,)]
 
 
-def test_membership_messages_are_not_held_against_rows() -> None:
+def test_membership_messages_need_no_row_that_sent_them() -> None:
     rows = [row("receive", 1, peer=0, phase=kind) for kind in ("join", "leave", "view", "suspect")]
     assert found("channel", rows) == []
 

@@ -14,7 +14,7 @@ def test_numbers_never_published_are_no_gap() -> None:
     assert found("fifo", join(0) + publish(0, 5, 9, 100) + deliver(0, 0, 5, 9, 100)) == []
 
 
-def test_a_packet_passed_over_is_a_gap() -> None:
+def test_a_skipped_packet_is_a_gap() -> None:
     rows = join(0) + publish(0, 1, 2, 3) + deliver(0, 0, 1, 3)
     assert found("fifo", rows) == [(2, 5)]
     assert found("fifo", join(0) + publish(0, 1, 2) + deliver(0, 0, 2)) == [(1, 3)]
@@ -34,21 +34,21 @@ def test_a_sender_that_numbers_backwards_is_a_violation() -> None:
     assert found("fifo", join(0) + publish(0, 2, 1)) == [(1, 2)]
 
 
-def test_who_joins_later_begins_with_what_it_is_owed() -> None:
+def test_a_member_that_joins_later_begins_with_what_it_is_owed() -> None:
     rows = join(0) + publish(0, 1, 2) + join(1) + publish(0, 3, 4)
     assert found("fifo", rows + deliver(1, 0, 3, 4)) == []
     assert found("fifo", rows + deliver(1, 0, 4)) == [(4, 6)]
     assert found("fifo", rows + deliver(1, 0, 2, 3, 4)) == []  # more than it is owed, in order
 
 
-def test_who_joins_with_a_vector_begins_after_it() -> None:
+def test_a_member_that_joins_with_a_vector_begins_after_it() -> None:
     """Reference: 000 §5.3"""
     rows = join(0) + publish(0, 1, 2, 3) + t_join(1, {0: 1})
     assert found("fifo", rows + deliver(1, 0, 2, 3)) == []
     assert found("fifo", rows + deliver(1, 0, 3)) == [(2, 6)]
 
 
-def test_a_recovery_may_pass_packets_over_but_not_turn_back() -> None:
+def test_a_recovery_may_skip_packets_but_not_go_back() -> None:
     """Reference: 000 §6.1"""
     rows = join(0, 1) + publish(0, 1, 2, 3, 4) + deliver(1, 0, 2)[:0] + deliver(1, 0, 1) + crash(1) + recover(1)
     assert found("fifo", rows + deliver(1, 0, 3)) == []
@@ -63,7 +63,7 @@ def test_a_crash_of_the_sender_may_drop_what_it_had_published() -> None:
     assert found("fifo", rows[:4] + deliver(1, 0, 2) + rows[4:]) == [(2, 4)]
 
 
-def test_a_memory_lost_may_begin_again_only_if_recovery_is_at_least_once() -> None:
+def test_a_member_that_lost_its_memory_may_begin_again_only_if_recovery_is_at_least_once() -> None:
     rows = join(0) + publish(0, 1, 2) + deliver(0, 0, 1, 2) + crash(0, "lost") + recover(0, "lost")
     rows += deliver(0, 0, 1, 2)
     assert found("fifo", rows) == [(7,), (8,)]
@@ -75,5 +75,5 @@ def test_a_new_life_begins_again() -> None:
     assert found("fifo", rows) == []
 
 
-def test_who_never_joined_is_held_to_the_order_too() -> None:
+def test_a_member_that_never_joined_is_held_to_the_order_too() -> None:
     assert found("fifo", publish(0, 1, 2) + deliver(5, 0, 2, 1) + deliver(6, 0, 1, 2)) == [(0, 2), (3,)]

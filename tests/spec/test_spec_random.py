@@ -253,7 +253,7 @@ FAULTS: dict[Fault, str] = {
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 @settings(few, max_examples=40)
 @given(seed=st.integers(0, 10**9))
-def test_a_single_fault_is_found_by_the_checker_whose_business_it_is(fault: Fault, seed: int) -> None:
+def test_a_single_fault_is_found_by_the_checker_responsible_for_it(fault: Fault, seed: int) -> None:
     rows = correct_rows(seed)
     at = fault(rows, random.Random(seed))
     if at is not None:

@@ -68,32 +68,32 @@ def test_a_packet_is_not_both_delivered_and_lost(name: str, first: object) -> No
 
 
 @BOTH
-def test_a_packet_is_published_once_and_in_its_own_name(name: str) -> None:
+def test_a_packet_is_published_once_and_by_its_own_sender(name: str) -> None:
     rows = join(0) + publish(0, 1) + publish(0, 1) + [row("publish", 3, 0, 2)]
     assert found(name, rows, promises=["no-bogus"]) == [(1, 2), (3,)]
 
 
 @BOTH
-def test_who_never_joined_or_has_left_delivers_nothing(name: str) -> None:
+def test_a_member_that_never_joined_or_has_left_delivers_nothing(name: str) -> None:
     rows = join(0, 1) + publish(0, 1) + deliver(0, 0, 1) + deliver(5, 0, 1) + leave(1) + deliver(1, 0, 1)
     assert found(name, rows) == [(4,), (6,)]
 
 
 @BOTH
-def test_who_leaves_is_owed_nothing(name: str) -> None:
+def test_a_member_that_leaves_is_owed_nothing(name: str) -> None:
     rows = join(0, 1) + publish(0, 1) + leave(1) + publish(0, 2) + deliver(0, 0, 1, 2)
     assert found(name, rows) == []
 
 
 @BOTH
-def test_who_joins_later_is_owed_what_is_published_later(name: str) -> None:
+def test_a_member_that_joins_later_is_owed_what_is_published_later(name: str) -> None:
     rows = join(0) + publish(0, 1) + join(1) + publish(0, 2) + deliver(0, 0, 1, 2)
     assert found(name, rows) == [(3,)]
     assert found(name, rows + deliver(1, 0, 2)) == []
 
 
 @BOTH
-def test_who_joins_with_a_vector_is_owed_what_is_after_it(name: str) -> None:
+def test_a_member_that_joins_with_a_vector_is_owed_what_comes_after_it(name: str) -> None:
     """Reference: 000 §5.3"""
     rows = join(0) + publish(0, 1, 2, 3) + t_join(1, {0: 2}) + publish(0, 4) + deliver(0, 0, 1, 2, 3, 4)
     assert found(name, rows) == [(3,), (6,)]
@@ -101,7 +101,7 @@ def test_who_joins_with_a_vector_is_owed_what_is_after_it(name: str) -> None:
 
 
 @BOTH
-def test_a_sender_outside_the_vector_is_owed_from_the_join_on(name: str) -> None:
+def test_packets_of_a_sender_outside_the_vector_are_owed_from_the_join_on(name: str) -> None:
     rows = join(0, 1) + publish(1, 1) + t_join(2, {0: -1}) + publish(1, 2)
     rows += deliver(0, 1, 1, 2) + deliver(1, 1, 1, 2)
     assert found(name, rows) == [(5,)]
@@ -116,7 +116,7 @@ def test_a_new_life_of_a_member_starts_afresh(name: str) -> None:
 
 
 @BOTH
-def test_who_is_down_neither_delivers_nor_publishes(name: str) -> None:
+def test_a_member_that_is_down_neither_delivers_nor_publishes(name: str) -> None:
     """Reference: 000 §6.1, crash disables user_send and user_receive"""
     rows = join(0, 1) + publish(0, 1) + deliver(0, 0, 1) + crash(1) + deliver(1, 0, 1) + publish(1, 1) + recover(1)
     assert found(name, rows, promises=["no-bogus"]) == [(5,), (6,)]
@@ -145,7 +145,7 @@ def test_what_a_sender_published_before_its_crash_may_be_dropped() -> None:
     assert found(CRASHES, rows) == [(5,), (5,)]
 
 
-def test_memory_lost_may_repeat_packets_only_if_recovery_is_at_least_once() -> None:
+def test_a_member_that_lost_its_memory_may_repeat_packets_only_if_recovery_is_at_least_once() -> None:
     """Reference: 000 §6.2"""
     rows = join(0) + publish(0, 1) + deliver(0, 0, 1) + crash(0, "lost") + recover(0, "lost") + deliver(0, 0, 1)
     assert found(CRASHES, rows) == [(1, 5)]
@@ -154,7 +154,7 @@ def test_memory_lost_may_repeat_packets_only_if_recovery_is_at_least_once() -> N
     assert found(PLAIN, rows, recovery="at-least-once") == [(1, 5)]
 
 
-def test_memory_kept_repeats_nothing_even_so() -> None:
+def test_a_member_that_kept_its_memory_repeats_nothing_even_then() -> None:
     rows = join(0) + publish(0, 1) + deliver(0, 0, 1) + crash(0) + recover(0) + deliver(0, 0, 1)
     assert found(CRASHES, rows, recovery="at-least-once") == [(1, 5)]
 
@@ -178,6 +178,6 @@ def test_many_violations_are_counted_and_a_few_are_listed() -> None:
         {"recovery": "sometimes"},
     ],
 )
-def test_promises_that_mean_nothing_are_refused(metadata: dict[str, Any]) -> None:
+def test_invalid_promises_are_refused(metadata: dict[str, Any]) -> None:
     with pytest.raises(TraceError):
         run(CRASHES, [], **metadata)

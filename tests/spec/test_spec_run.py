@@ -33,7 +33,7 @@ def test_a_good_trace_is_ok(tmp_path: Path) -> None:
     assert [result.name for result in report.results] == ["reliable-multicast", "channel", "fifo"]
 
 
-def test_a_violation_is_told_with_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_reported_with_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffer, "_GROUP_VALUES", 8 * 2)
     report = check(written(tmp_path / "a.parquet", TWICE))
     (violation,) = report.violations
@@ -96,7 +96,7 @@ def test_rows_can_be_checked_while_they_are_made() -> None:
     assert report.violations[0].as_dict()["rows"] == [2, 5]
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     check(written(tmp_path / "a.parquet", GOOD), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (len(GOOD), len(GOOD))

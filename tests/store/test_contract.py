@@ -31,14 +31,14 @@ def test_what_was_appended_is_read_in_order(store: LogStore) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1_400, 65_507])
-def test_datagrams_of_every_size(store: LogStore, size: int) -> None:
+def test_datagrams_of_every_size_can_be_stored(store: LogStore, size: int) -> None:
     store.append(entries(1, 0, 150, size))
 
     assert list(store.read(1, 0, 150)) == entries(1, 0, 150, size)
     assert list(store.read(1, 77, 77)) == [entry(1, 77, size)]
 
 
-def test_the_ends_of_the_numbers(store: LogStore) -> None:
+def test_the_smallest_and_largest_numbers_can_be_stored(store: LogStore) -> None:
     last = (1 << 63) - 1
     at_the_ends = [entry(0, 0), entry(0, last), entry((1 << 64) - 1, 0), entry((1 << 64) - 1, last)]
     store.append(at_the_ends)
@@ -84,7 +84,7 @@ def test_what_is_collected_is_gone_and_stays_out(store: LogStore) -> None:
     assert store.held() == {2: RangeSet([(0, 9)])}
 
 
-def test_collecting_gives_back_the_room(store: LogStore) -> None:
+def test_collecting_frees_the_room(store: LogStore) -> None:
     store.append(entries(1, 0, 999, 1_400))
     full = store.bytes_used()
     store.collect({1: RangeSet([(0, 498)])})  # block by block, not in one go
@@ -94,7 +94,7 @@ def test_collecting_gives_back_the_room(store: LogStore) -> None:
     assert store.bytes_used() < full / 5
 
 
-def test_collecting_while_somebody_reads(store: LogStore) -> None:
+def test_collecting_does_not_disturb_a_reader(store: LogStore) -> None:
     store.append(entries(1, 0, 9_999))
     reader = store.read(1, 0, 9_999)
     first = next(reader)
@@ -134,12 +134,12 @@ def test_a_consumers_position_never_goes_back(store: LogStore) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256])
-def test_a_consumer_has_a_name_of_some_length(store: LogStore, name: str) -> None:
+def test_the_name_of_a_consumer_has_1_to_255_bytes(store: LogStore, name: str) -> None:
     with pytest.raises(StoreError, match="a name has"):
         store.commit(name, {})
 
 
-def test_numbers_are_checked_out_upwards(store: LogStore) -> None:
+def test_reserved_numbers_only_grow(store: LogStore) -> None:
     assert store.reserved() == 0
     store.reserve(1_000)
     store.reserve(500)

@@ -220,7 +220,7 @@ def test_a_full_disk_harms_nothing_and_collecting_makes_room(small_disk: Path) -
         assert list(store.read(1, 0, end)) == [entry(1, number, 1_400) for number in kept]
 
 
-def test_a_disk_that_is_full_of_something_else(small_disk: Path) -> None:
+def test_a_disk_full_of_something_else_harms_nothing(small_disk: Path) -> None:
     with open_store(small_disk / "store") as store:
         store.append(entries(1, 0, 99, 1_400))
         rubbish = small_disk / "rubbish"
@@ -232,7 +232,7 @@ def test_a_disk_that_is_full_of_something_else(small_disk: Path) -> None:
         assert list(store.read(1, 0, end + 99)) == entries(1, 0, end + 99, 1_400)
 
 
-def test_no_room_for_a_store_at_all(small_disk: Path) -> None:
+def test_a_full_disk_has_no_room_for_a_new_store(small_disk: Path) -> None:
     fill_with_rubbish(small_disk / "rubbish")
     with pytest.raises(StoreFull):
         open_store(small_disk / "store")
@@ -323,7 +323,7 @@ def test_an_lmdb_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
             open_store(tmp_path, readonly=readonly)
 
 
-def test_a_lost_table_of_ranges_is_made_anew(tmp_path: Path) -> None:
+def test_a_lost_table_of_ranges_is_rebuilt(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.append(entries(1, 0, 199) + entries(2, 5, 5))
         store.collect({1: RangeSet([(60, 70)])})

@@ -84,7 +84,7 @@ def test_readers_see_whole_transactions_while_the_writer_writes(tmp_path: Path) 
     assert looks > 2
 
 
-def test_a_second_logger_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_second_logger_is_refused_with_the_process_that_has_the_store(tmp_path: Path) -> None:
     holder = python(
         "import sys, time; from gossamer.store import open_store; s = open_store(sys.argv[1]);"
         "print('open', flush=True); time.sleep(60)",
@@ -112,7 +112,7 @@ def test_two_writers_in_one_process_are_refused_too(tmp_path: Path) -> None:
         open_store(tmp_path)
 
 
-def test_a_child_opens_what_its_parent_has_open(tmp_path: Path) -> None:
+def test_a_child_can_open_what_its_parent_has_open(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.append(entries(1, 0, 9))
         child = os.fork()
@@ -128,7 +128,7 @@ def test_a_child_opens_what_its_parent_has_open(tmp_path: Path) -> None:
         assert list(store.read(1, 0, 99)) == entries(1, 0, 19)
 
 
-def test_a_reader_that_was_killed_does_not_keep_pages_for_ever(tmp_path: Path) -> None:
+def test_a_reader_that_was_killed_does_not_keep_pages_forever(tmp_path: Path) -> None:
     reader = python(
         "import os, signal, sys; from gossamer.store import open_store; s = open_store(sys.argv[1], readonly=True)\n"
         "with s._env.reading(): os.kill(os.getpid(), signal.SIGKILL)",
@@ -144,7 +144,7 @@ def test_a_reader_that_was_killed_does_not_keep_pages_for_ever(tmp_path: Path) -
         assert (tmp_path / "data.mdb").stat().st_size < size + (24 << 20)
 
 
-def test_committing_from_another_process(tmp_path: Path) -> None:
+def test_another_process_can_commit(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         code = (
             "import sys; from gossamer.store import open_store as o; o(sys.argv[1], readonly=True).commit('c', {1: 7})"

@@ -41,7 +41,7 @@ def described(path: Path) -> list[Row]:
     return [tuple(row[name] for name in names) for row in shown]  # type: ignore[misc]
 
 
-def test_rows_and_metadata_come_back(tmp_path: Path) -> None:
+def test_rows_and_metadata_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write(path, ROWS, promises=["fifo"], bounds={"buffer": 10})
     assert described(path) == ROWS
@@ -80,7 +80,7 @@ def test_many_rows_leave_as_row_groups_whether_by_row_or_by_append(
         assert pq.ParquetFile(tmp_path / name).num_row_groups == 11
 
 
-def test_batches_are_numbered_on_and_can_be_narrowed() -> None:
+def test_batches_are_numbered_consecutively_and_can_be_narrowed() -> None:
     rows = rows_from(ROWS)
     assert [batch.first for batch in rows.batches(2)] == [0, 2, 4]
     assert list(rows.of("send", "lost").number) == [2, 4]
@@ -123,7 +123,7 @@ numbers = st.integers(-(2**63), 2**63 - 1)
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(numbers, numbers, numbers, st.sampled_from(KINDS), st.text()), max_size=20))
-def test_any_values_come_back(values: list[tuple[int, int, int, str, str]]) -> None:
+def test_any_values_are_read_back(values: list[tuple[int, int, int, str, str]]) -> None:
     rows: list[Row] = [(t, m, kind, s, t, m, -7, phase) for t, m, s, kind, phase in values]
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "a.parquet", rows)
@@ -181,7 +181,7 @@ def bad(path: Path) -> str:
     return text
 
 
-def test_what_is_no_parquet_file_is_a_trace_error(tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_a_trace_error(tmp_path: Path) -> None:
     assert "no such file" in bad(tmp_path / "absent.parquet")
     assert bad(tmp_path)
     for name, content in (
@@ -238,7 +238,7 @@ def test_nulls_and_unknown_kinds_are_named(tmp_path: Path) -> None:
     assert "'sender' holds a null" in bad(path)
 
 
-def test_a_file_of_another_writer_needs_no_metadata(tmp_path: Path) -> None:
+def test_a_file_by_another_writer_needs_no_metadata(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(table(), path)
     assert reader.metadata(path) == {}
@@ -246,7 +246,7 @@ def test_a_file_of_another_writer_needs_no_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", "3", "[" * 100_000])
-def test_metadata_that_is_no_object_is_a_trace_error(tmp_path: Path, text: str) -> None:
+def test_metadata_that_is_not_an_object_is_a_trace_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(table().replace_schema_metadata({"gossamer": text}), path)
     with pytest.raises(TraceError, match="metadata"):

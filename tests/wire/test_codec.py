@@ -82,21 +82,21 @@ headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
 
 
 @given(headers, messages)
-def test_messages_come_back(header, message):
+def test_messages_are_decoded_again(header, message):
     datagram = encode(header, message)
     assert decode(datagram) == (header, message)
     assert size(message) == len(datagram)
 
 
 @given(headers, packets)
-def test_data_comes_back_from_its_own_sender(header, packet):
+def test_data_is_decoded_with_its_own_sender(header, packet):
     datagram = encode(header, Data(packet))
     assert decode(datagram) == (Header(header.group, packet.sender), Data(packet))
     assert size(Data(packet)) == len(datagram)
 
 
 @given(headers, st.lists(messages, max_size=5), st.binary(max_size=40))
-def test_packets_of_the_group_are_found_among_others_as_one_by_one(header, said, noise):
+def test_packets_of_the_group_are_found_among_others_as_if_decoded_one_by_one(header, said, noise):
     datagrams = [*(encode(header, message) for message in said), noise, checksummed(noise)]
     damaged = [datagram[:-1] + bytes([datagram[-1] ^ 1]) for datagram in datagrams[: len(said)]]
 

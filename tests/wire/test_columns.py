@@ -101,7 +101,7 @@ def test_an_event_in_fragments_is_a_row_like_any_other():
     assert events_of(builder.columns()) == [Event("big", b"x" * 5000, {"n": 1}, 7, 0, 3.0)]
 
 
-def test_nothing_gives_empty_columns():
+def test_no_events_give_empty_columns():
     columns = ColumnBuilder().columns()
 
     assert len(columns) == 0

@@ -105,7 +105,7 @@ runs = st.lists(
 
 
 @given(runs, st.integers(LIMIT_BYTES_MIN + 300, 4000))
-def test_add_many_is_add_many_times(runs, limit_bytes):
+def test_add_many_equals_many_adds(runs, limit_bytes):
     packer, bodies = Packer(limit_bytes), []
     for subject, run in runs:
         at = 0
@@ -120,7 +120,7 @@ def test_add_many_is_add_many_times(runs, limit_bytes):
     assert unpacked(bodies) == [(subject, payload, {}) for subject, run in runs for payload in run]
 
 
-def test_an_event_says_where_and_when():
+def test_an_event_says_which_packet_carried_it_and_when():
     packer = Packer(1400)
     packer.add("a", b"x", {"n": 1})
 
@@ -151,7 +151,7 @@ def test_names_of_attributes_are_sent_once():
     assert len(body) < 100 * (1 + 8 + 8 + 2 + 4 + 1 + 1) + 70
 
 
-def test_more_subjects_than_a_block_holds():
+def test_more_subjects_than_a_block_holds_come_back():
     events = [(f"s.{n}", b"x", {}) for n in range(700)]
 
     assert unpacked(pack(events, 60_000)) == events
@@ -165,7 +165,7 @@ def test_types_of_attributes_come_back():
     assert [*map(type, found.values())] == [bool, int, float, str, type(None), int]
 
 
-def test_no_room_is_false_and_changes_nothing():
+def test_without_room_add_is_false_and_changes_nothing():
     packer = Packer(400)
     for payload in (b"x" * 200, b"y" * 100):
         assert packer.add("a", payload)
@@ -194,7 +194,7 @@ def test_no_room_is_false_and_changes_nothing():
         (("a", b"x", {str(n): n for n in range(65)}), ValueError, "65 attributes"),
     ],
 )
-def test_what_is_no_event_is_refused_and_changes_nothing(event, error, says):
+def test_an_invalid_event_is_refused_and_changes_nothing(event, error, says):
     packer = Packer(1400)
     packer.add("a", b"before")
 
@@ -217,7 +217,7 @@ def test_add_many_refuses_what_is_not_bytes_and_keeps_what_it_took(run):
     assert [payload for _, payload, _ in unpacked([packer.body(1)])] == [*run[:taken], b"next"]
 
 
-def test_a_view_of_wider_items_is_not_taken_for_its_number_of_items():
+def test_a_memoryview_of_wider_items_is_measured_in_bytes():
     wide = memoryview(bytes(32)).cast("I")
     packer = Packer(1400)
     packer.add("a", wide)
@@ -435,7 +435,7 @@ def test_fragments_of_two_events_are_never_joined():
     assert [abandoned.reason for abandoned in reassembler.take_abandoned()] == ["cut short"] * 2
 
 
-def test_who_joins_in_the_middle_of_an_event_is_told_of_no_loss():
+def test_a_member_that_joins_in_the_middle_of_an_event_is_told_of_no_loss():
     reassembler = Reassembler()
     travel(reassembler, fragments("a", b"1" * 500, None, 100, 0, time_ns=0)[2:], first=12)
 
@@ -467,7 +467,7 @@ def test_memory_for_all_senders_is_bounded_and_evictions_are_reported():
     assert reassembler.add(Packet(19, 1, bodies[1])) is not None
 
 
-def test_promises_take_no_memory():
+def test_fragments_that_are_only_announced_take_no_memory():
     reassembler = Reassembler()
     tracemalloc.start()
     for sender in range(10_000):
@@ -505,7 +505,7 @@ def test_fragments_that_contradict_themselves_are_refused(head, says):
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(0, 30)), max_size=60), st.data())
-def test_whatever_comes_the_books_are_right(arrivals, data):
+def test_whatever_arrives_nothing_is_held_in_the_end(arrivals, data):
     bodies = [
         *fragments("a", b"1" * 300, None, 100, 0, time_ns=0),
         *fragments("b", b"2" * 9, {"n": 1}, 30, 1, time_ns=0),
@@ -531,7 +531,7 @@ def test_whatever_comes_the_books_are_right(arrivals, data):
     st.integers(LIMIT_BYTES_MIN, LIMIT_BYTES_MIN + 400),
     st.booleans(),
 )
-def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, limit, spoiled):
+def test_equal_events_are_packed_in_bulk_as_they_are_one_by_one(length, count, start, limit, spoiled):
     payloads = [bytes([n % 251]) * length for n in range(count)]
     if spoiled and count > 3:
         payloads[count // 2] += b"x"
@@ -548,7 +548,7 @@ def test_equal_events_are_packed_in_bulk_as_one_by_one(length, count, start, lim
 
 
 @given(subjects, st.binary(max_size=400), st.integers(LIMIT_BYTES_MIN, 400), st.integers(0, 2**64 - 1))
-def test_a_single_event_is_packed_as_a_packer_does_or_left_to_it(subject, payload, limit, time_ns):
+def test_a_single_event_is_packed_as_a_packer_would_or_left_to_it(subject, payload, limit, time_ns):
     packer = Packer(limit)
     fits = packer.add(subject, payload)
     body = pack_one(subject, payload, limit, time_ns)

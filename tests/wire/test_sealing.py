@@ -71,7 +71,7 @@ def test_every_length_comes_back(length):
     assert opener.open(bytearray(sealer.seal(datagram))) == datagram
 
 
-def test_many_are_sealed_and_opened_at_once_each_in_its_place():
+def test_many_datagrams_are_sealed_and_opened_at_once_each_in_its_place():
     sealer, opener = pair()
     datagrams = [encode(Header(7, 1), Heartbeat(n)) for n in range(50)]
 
@@ -94,7 +94,7 @@ def test_the_same_datagram_is_never_sealed_to_the_same_bytes():
     assert len(set(sealer.seal_many([DATAGRAM] * 100))) == 100
 
 
-def test_an_unsealed_member_does_not_take_it_for_a_datagram():
+def test_a_member_without_a_key_does_not_take_sealed_bytes_for_a_datagram():
     sealer, _ = pair()
     with pytest.raises(WireError):
         decode(sealer.seal(DATAGRAM))
@@ -163,7 +163,7 @@ def test_the_header_cannot_be_changed(at):
     assert reason == {0: "unsealed", 1: "version"}.get(at, "forged")
 
 
-def test_every_shorter_and_a_longer_one_is_refused():
+def test_every_shortened_and_a_lengthened_datagram_is_refused():
     sealer, opener = pair()
     sealed = sealer.seal(DATAGRAM)
 
@@ -174,7 +174,7 @@ def test_every_shorter_and_a_longer_one_is_refused():
     assert refusal(opener, sealed + b"\x00") == "forged"
 
 
-def test_who_has_another_key_opens_nothing():
+def test_a_member_with_another_key_opens_nothing():
     sealer, _ = pair()
     opener = Opener(KeyRing([OTHER]))
 
@@ -244,7 +244,7 @@ def test_any_order_within_the_window_loses_nothing_and_takes_nothing_twice():
     assert opener.refused == {"replayed": 1000}
 
 
-def test_what_is_older_than_the_window_is_refused_though_never_seen():
+def test_a_datagram_older_than_the_window_is_refused_though_never_seen():
     sealer, opener = pair(window=64)
     sealed = sealer.seal_many([DATAGRAM] * 200)
     opener.open(sealed[199])
@@ -401,7 +401,7 @@ def test_a_ring_does_not_show_its_keys():
 
 
 @given(st.binary(min_size=32, max_size=32).filter(lambda key: len(set(key)) >= 8))
-def test_a_key_comes_back_from_its_text(key):
+def test_a_key_is_parsed_from_its_string(key):
     text = new_key(key)
 
     assert parse_key(text) == parse_key(f"  {text}\n") == parse_key(key.hex()) == parse_key(text.rstrip("=")) == key
@@ -452,7 +452,7 @@ def test_a_flood_of_forged_sources_takes_no_memory():
     assert not opener.knows(forged)
 
 
-def test_of_too_many_incarnations_the_most_silent_is_forgotten():
+def test_of_too_many_incarnations_the_longest_silent_is_forgotten():
     ring = KeyRing([OLD])
     opener = Opener(ring, window=64, incarnations_max=10)
     busy, idle = Sealer(ring, bytes(16)), Sealer(ring, b"i" * 16)
@@ -543,7 +543,7 @@ def test_a_repair_holds_data_of_its_group_and_nothing_else(datagram):
         opener.open_repair(opener.open(sealed_repair(Sealer(ring, b"r" * 16), sealed)))
 
 
-def test_repairs_of_the_long_gone_do_not_push_out_the_living():
+def test_repairs_of_members_long_gone_do_not_push_out_the_living():
     ring = KeyRing([OLD])
     opener = Opener(ring, window=64, incarnations_max=4)
     living = Sealer(ring, bytes(16))
