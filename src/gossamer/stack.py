@@ -117,13 +117,14 @@ class Stack:
             stream = self.streams.get(happened.sender)
             if (
                 stream is None
+                or stream.nexts[stream.at] != happened.first
                 or happened.sender == self.me
                 or not self.is_member
-                or not stream.follow(happened.first, happened.following)
             ):
                 self._received(now, happened, out)
                 return out
             # The short path: the run follows on from what came before (`sim.lanes` takes it for many at once).
+            stream.nexts[stream.at] = happened.following
             if self._arrivals is not None:
                 self._arrivals.append(now)
                 self._arrivals.append(happened.run)
@@ -131,8 +132,8 @@ class Stack:
                 self._keep(now, happened.run, out)
             if self._heard_at is not None:
                 self._heard_at[happened.source] = now
-            for hook in self._on_accepted:
-                hook(now, happened.source, happened.run, happened.phase, out)
+            for accepted in self._on_accepted:
+                accepted(now, happened.source, happened.run, happened.phase, out)
             if self._at_once and not (self._holds_back and stream.missing.firsts):
                 return happened.delivered + out if out else happened.delivered
             self._wait_for_turn(now, happened, stream, out)

@@ -38,19 +38,13 @@ class Stream:
         assert value >= self.nexts[self.at], "what was seen stays seen"
         self.nexts[self.at] = value
 
-    def follow(self, first: int, following: int) -> bool:
-        """Take in a run that follows on from what was seen, the usual case; False, and nothing done, if it does not."""
-        if self.nexts[self.at] != first:
-            return False
-        self.nexts[self.at] = following
-        return True
-
     def accept(self, run: Run) -> tuple[Run, Range | None]:
         """Take in a run; returns the packets that are new, and the gap that the run revealed, if any."""
         first, last = run[0].seqno, run[-1].seqno
-        if self.follow(first, last + 1):
-            return run, None
         expected = self.next
+        if first == expected:
+            self.next = last + 1
+            return run, None
         if first > expected:
             self.next = last + 1
             self.missing.add(expected, first - 1)

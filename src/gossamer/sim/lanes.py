@@ -1,8 +1,8 @@
 """What the members of one process keep side by side, so that a run that reaches many is taken in by all at once.
 
 For most members a first pass is the next packet of a sender from which they miss nothing: they keep it and deliver it.
-`Lanes.advance` does just that, as `Stack.step` does by `Stream.follow`, but in one loop over plain lists; a member that
-has anything else to do with the run is left to its own `step`.
+`Lanes.advance` does just that, as `Stack.step` does, but in one loop over plain lists; a member that has anything else
+to do with the run is left to its own `step`.
 """
 
 from typing import Any
