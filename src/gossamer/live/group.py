@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from gossamer.core.packet_sets import Horizon, PacketSets, count
 from gossamer.core.say import Gap, WorthRepairing
 from gossamer.core.schema import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
+from gossamer.live.home import Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.multicast_check import multicast_reaches_us
@@ -53,6 +55,16 @@ LINGER_S = 0.15
 MakeTransport = Callable[[Endpoint], Transport]
 
 
+class _NotJoined:
+    """Stands for the parts of a group that has not been joined."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
+
+
+_NOT_JOINED: Any = _NotJoined()
+
+
 class Group:
     """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
 
@@ -78,19 +90,19 @@ class Group:
         if identity is None:
             identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
         self.me = identity
+        self._home: Home = _NOT_JOINED
+        self._inbox: Inbox = _NOT_JOINED
+        self._member: Member = _NOT_JOINED
+        self._outbox: Outbox = _NOT_JOINED
         self._failure: BaseException | None = None
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inbox", "_member", "_outbox"):
-            raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     async def __aenter__(self) -> Self:
         settings = self.settings
-        if "_member" in self.__dict__:  # its sequence numbers are in use
+        if self._member is not _NOT_JOINED:  # its sequence numbers are in use
             raise RuntimeError("this membership is over: join again for a new one")
+        self._home = Home()
         transport = self._make_transport(trusted(settings))
         try:
             trees = await self._needs_trees()
@@ -104,7 +116,7 @@ class Group:
                     "one, or choose another name"
                 )
             in_order = self._member.stack.order.holds_back
-            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
+            self._outbox = Outbox(self._home, self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -117,7 +129,7 @@ class Group:
 
     async def _give_up(self, transport: Transport) -> None:
         """Stop before we are a member; others may already take us for one."""
-        if "_member" in self.__dict__:
+        if self._member is not _NOT_JOINED:
             if not self._member.name_taken:  # else the other member would be the one to leave
                 self._member.step(LeaveAsked())
             await self._member.stop()
@@ -148,6 +160,7 @@ class Group:
         recorder = Recorder(self._trace)
         self._inbox = Inbox(
             self.me,
+            self._home,
             self.settings.queue_events,
             self.settings.event_bytes_max,
             recorder,
@@ -207,6 +220,8 @@ class Group:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        if self._home.is_copy:
+            return  # the membership is the parent's
         if self._failure is not None:
             await self._member.stop()
             return
@@ -231,17 +246,23 @@ class Group:
     # Publishing.
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits."""
+        """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
+
+        Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
+        """
         return self._outbox.publish(subject, payload, attributes or None)
 
     async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
+        if get_ident() != self._home.thread:
+            return await self._home.bring(self.publish_wait(subject, payload, **attributes))
         while True:
             try:
                 return self.publish(subject, payload, **attributes)
             except Full as full:
                 await self._until(partial(self._outbox.room, full.packets))
 
+    @at_home
     async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
         """Send many events of one subject, in order, the fastest way to publish; waits for room."""
         at = 0
@@ -253,12 +274,14 @@ class Group:
             await self._until(partial(self._outbox.room, needed))
         await asyncio.sleep(0)  # let the loop send and receive
 
+    @at_home
     async def flush(self) -> None:
         """Wait until everything published so far is sent and, if there is a logger, durable."""
         target = self._outbox.last
         self._outbox.send()
         await self._until(lambda: self._member.stack.settled() >= target)
 
+    @at_home
     async def stable(self, packet: PacketId) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published.
 
@@ -295,6 +318,7 @@ class Group:
 
     # The network.
 
+    @at_home
     def disconnect(self) -> None:
         """Announce that the network is about to go and that this member will be back: its claim on the log is kept.
 
@@ -303,6 +327,7 @@ class Group:
         self._outbox.send()
         self._member.disconnect()
 
+    @at_home
     def reconnect(self) -> None:
         """Announce that the network is back, and catch up."""
         self._member.reconnect()
@@ -317,6 +342,7 @@ class Group:
         `start` is "last" (from now on), "beginning" (all that a logger holds), an aware datetime, or the first number
         wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others.
         """
+        self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
         if wish is not None and not self._member.stack.order.holds_back:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
@@ -346,11 +372,13 @@ class Group:
 
     # Inspecting.
 
+    @at_home
     def members(self) -> tuple[int, ...]:
         """The members of the group, as far as this member knows; they are owed whatever is published from now on."""
         roster = self._member.stack.roster
         return tuple(member for member in roster.members if member not in roster.joining)
 
+    @at_home
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
         return self._member.stack.roster.loggers
@@ -360,6 +388,7 @@ class Group:
         """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
         return self._envelope.keys if isinstance(self._envelope, SealedEnvelope) else None
 
+    @at_home
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict.
 
@@ -392,6 +421,7 @@ class Group:
             "log": log,
         }
 
+    @at_home
     def profile(self) -> dict[str, Any]:
         """What this member answers to a probe: who it is, whom it knows, and its counters."""
         return {

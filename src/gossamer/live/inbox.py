@@ -14,6 +14,7 @@ from gossamer.core.effects import ReportLost
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
+from gossamer.live.home import Home
 from gossamer.live.subscription import Losses, Lost, Subscription
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
@@ -38,6 +39,7 @@ class Inbox:
     def __init__(
         self,
         me: int,
+        home: Home,
         limit: int,
         event_bytes_max: int,
         recorder: Recorder,
@@ -52,6 +54,7 @@ class Inbox:
         self.waiting = 0
         """Events that the application has not taken yet."""
         self._me = me
+        self._home = home
         self._limit = limit
         self._recorder = recorder
         self._ordered = ordered
@@ -75,7 +78,7 @@ class Inbox:
             raise RuntimeError("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
         self._table.add(pattern, where, key=key)
-        subscription = Subscription(losses, self._took, lambda: self._unsubscribe(key))
+        subscription = Subscription(self._home, losses, self._took, lambda: self._unsubscribe(key))
         self._subscriptions[key] = subscription
         if pattern == ">" and where is None:
             self._everything[key] = None

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Self
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
+from gossamer.live.home import Home
 from gossamer.wire.events import Event
 
 
@@ -23,6 +24,8 @@ class Lost(NamedTuple):
     reason: str
 
 
+_INSTEAD = "read there, or use gossamer.join_sync"
+
 Item = Event | Lost
 Losses = Literal["report", "skip"]
 Start = Literal["last", "beginning"] | Horizon | datetime
@@ -31,7 +34,7 @@ Start = Literal["last", "beginning"] | Horizon | datetime
 class Subscription:
     """An asynchronous iterator over the matching events; `batches()` yields them in lists, which is faster."""
 
-    def __init__(self, losses: Losses, taken: Callable[[int], None], close: Callable[[], None]) -> None:
+    def __init__(self, home: Home, losses: Losses, taken: Callable[[int], None], close: Callable[[], None]) -> None:
         if losses not in ("report", "skip"):
             raise SettingError(f"losses = {losses!r}: must be 'report' or 'skip'")
         self.rewound: Horizon = {}
@@ -45,7 +48,7 @@ class Subscription:
         self._ready = asyncio.Event()
         self._closed = False
         self._error: BaseException | None = None
-        self._loop = asyncio.get_running_loop()
+        self._home = home
 
     def offer(self, events: list[Event]) -> int:
         """Take these events; returns how many there are."""
@@ -98,11 +101,11 @@ class Subscription:
 
     def __del__(self) -> None:
         """The application has dropped it, perhaps in another thread: this is as if it were closed."""
-        if getattr(self, "_closed", True):
+        if getattr(self, "_closed", True) or self._home.is_copy:
             return
         with suppress(RuntimeError):  # the loop has ended, and all with it
-            self._loop.call_soon_threadsafe(self._close)
-            self._loop.call_soon_threadsafe(self._taken, len(self._items) + len(self._early or ()))
+            self._home.loop.call_soon_threadsafe(self._close)
+            self._home.loop.call_soon_threadsafe(self._taken, len(self._items) + len(self._early or ()))
 
     def __aiter__(self) -> Self:
         return self
@@ -143,11 +146,14 @@ class Subscription:
     async def _fetch(self) -> None:
         if self._closed:
             raise self._error or StopAsyncIteration
+        self._home.check_here(_INSTEAD)
         self._ready.clear()
         await self._ready.wait()
 
     def _forget(self) -> None:
         """Forget all items, because everything is taken."""
+        if not self._closed:
+            self._home.check_here(_INSTEAD)
         count = len(self._items)
         self._items = []
         self._position = 0
