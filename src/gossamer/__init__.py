@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gossamer.live.blocking import SyncGroup as SyncGroup
     from gossamer.live.blocking import join_sync as join_sync
+    from gossamer.live.errors import Overrun as Overrun
     from gossamer.live.group import Full as Full
     from gossamer.live.group import Gap as Gap
     from gossamer.live.group import Group as Group
@@ -21,6 +22,7 @@ _WHERE = {
     "Settings": "gossamer.settings",
     "Event": "gossamer.wire.events",
     **dict.fromkeys(("Full", "Gap", "Group", "Lost", "NameInUse", "Subscription", "join"), "gossamer.live.group"),
+    "Overrun": "gossamer.live.errors",
     **dict.fromkeys(("SyncGroup", "join_sync"), "gossamer.live.blocking"),
 }
 """Names that are loaded when they are first used, so that `import gossamer` stays light."""

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from gossamer.core.ids import PacketId
 from gossamer.live.group import Group
 from gossamer.live.home import Home
-from gossamer.live.subscription import Item, Losses, Start, Subscription
+from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
 
@@ -122,10 +122,18 @@ class SyncGroup:
         self.call(self._group.reconnect)
 
     def subscribe(
-        self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
+        self,
+        pattern: str,
+        *,
+        where: str | None = None,
+        start: Start = "last",
+        losses: Losses = "report",
+        when_full: WhenFull | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator."""
-        subscription = self.call(lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses))
+        subscription = self.call(
+            lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses, when_full=when_full)
+        )
         return SyncSubscription(self, subscription)
 
     def members(self) -> tuple[int, ...]:

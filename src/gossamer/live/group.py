@@ -2,8 +2,8 @@
 
 Published events are packed; a packet leaves when it is full, or as soon as the loop is idle. Delivered packets are
 unpacked once and handed to the subscriptions that match. A subscription whose application is slow fills up and then
-holds back its own member, which falls behind and catches up by repair: nothing is dropped silently, and nobody else
-waits.
+holds back its own member, which falls behind and catches up by repair, or loses what does not fit: nothing is dropped
+silently, and nobody else waits.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import sha256
 from time import monotonic, time_ns
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
@@ -32,7 +32,7 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.outbox import Full, Outbox
-from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
+from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
@@ -161,7 +161,6 @@ class Group:
         self._inbox = Inbox(
             self.me,
             self._home,
-            self.settings.queue_events,
             self.settings.event_bytes_max,
             recorder,
             ordered=holds_back(tuning.protocol),
@@ -335,12 +334,19 @@ class Group:
     # Subscribing.
 
     def subscribe(
-        self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
+        self,
+        pattern: str,
+        *,
+        where: str | None = None,
+        start: Start = "last",
+        losses: Losses = "report",
+        when_full: WhenFull | None = None,
     ) -> Subscription:
         """Subscribe to events whose subject matches `pattern` and whose attributes satisfy `where`, from `start` on.
 
         `start` is "last" (from now on), "beginning" (all that a logger holds), an aware datetime, or the first number
-        wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others.
+        wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others. `when_full` is what
+        happens when the application does not read: "pause", "drop" or "raise", as in the settings.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
@@ -348,7 +354,9 @@ class Group:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
-        subscription = self._inbox.subscribe(pattern, where, losses)
+        given = self.settings
+        room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
+        subscription = self._inbox.subscribe(pattern, where, losses, room)
         if wish is not None:
             subscription.wait_for_past()
             self._past.append((subscription, *wish))

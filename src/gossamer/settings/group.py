@@ -90,11 +90,25 @@ class Settings:
     )
     queue_events: int = _setting(
         200_000,
-        "Events that may wait for the application; when the queue is full, the member stops reading, and catches up by "
-        "repair.",
+        "Events that may wait for the application in each subscription, about; `when_full` says what happens then.",
         unit="events",
         low=1,
         high=10**9,
+    )
+    queue_bytes: int = _setting(
+        64 << 20,
+        "Bytes that may wait for the application in each subscription, about; `when_full` says what happens then.",
+        unit="bytes",
+        low=1,
+        high=10**12,
+    )
+    when_full: str = _setting(
+        "pause",
+        "What happens when a subscription is full, unless `subscribe` says otherwise. `pause`: while all subscriptions "
+        "with this policy are full, the member stops reading, and catches up by repair; one that is full while another "
+        "is not loses what does not fit. `drop`: it loses what does not fit. `raise`: it ends with `Overrun`. What is "
+        "lost is reported in its place, as `Lost(..., 'not read')`.",
+        choices=("pause", "drop", "raise"),
     )
     send_bytes: int = _setting(
         64 << 20,
