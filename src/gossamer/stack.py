@@ -169,6 +169,10 @@ class Stack:
         """Every packet of this member below this number was sent and, if there is a logger, is logged."""
         return min([self.streams[self.me].next, *map(_ask, self._hooks.settled)])
 
+    def unconfirmed(self) -> Horizon:
+        """The members in reach that may lack packets of this one, and up to which number each has them all."""
+        return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
+
     def full(self) -> str:
         """Why nothing can be sent now; empty if it can."""
         if not self.is_member:

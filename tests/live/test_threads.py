@@ -78,6 +78,8 @@ def test_whatever_another_thread_calls_works_or_is_refused_at_once():
 
             await asyncio.to_thread(asyncio.run, from_another_loop())
             assert payloads(await collect(heard, 3)) == [b"1", b"2", b"3"]
+            await asyncio.to_thread(heard.close)
+            assert await heard.take() is None
 
     run(story())
 

@@ -92,6 +92,8 @@ class SyncGroup:
             return  # the membership is the parent's
         self._home.loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
+        if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
+            raise unsent
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
@@ -187,10 +189,10 @@ class SyncGroup:
             async with self._group:
                 self._news.put(self._group._home)
                 await self._leave.wait()
-            for _ in range(_LAST_TURNS):
-                await asyncio.sleep(0)
         except BaseException as error:
             self._news.put(error)
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
 
 
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:

@@ -16,18 +16,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from time import monotonic, time_ns
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, cast
 from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
-from gossamer.core.inputs import LeaveAsked, RewindAsked
+from gossamer.core.inputs import ConfirmAsked, LeaveAsked, RewindAsked
 from gossamer.core.packet_sets import Horizon, PacketSets, count
 from gossamer.core.say import Gap, WorthRepairing
 from gossamer.core.schema import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
-from gossamer.live.home import Home, at_home
+from gossamer.live.errors import NameInUse, Overrun, Unsent
+from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.multicast_check import multicast_reaches_us
@@ -43,26 +44,14 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
-__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "Subscription", "join"]
+__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "Overrun", "Subscription", "Unsent", "join"]
 
 _log = logging.getLogger("gossamer")
 
 JOIN_TIMEOUT_S = 30.0
-LEAVE_TIMEOUT_S = 0.3
-LINGER_S = 0.15
-"""How long a publisher that leaves stays, to repair losses among its last packets."""
+GOODBYE_TIMEOUT_S = 0.3
 
 MakeTransport = Callable[[Endpoint], Transport]
-
-
-class _NotJoined:
-    """Stands for the parts of a group that has not been joined."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
-
-
-_NOT_JOINED: Any = _NotJoined()
 
 
 class Group:
@@ -90,17 +79,17 @@ class Group:
         if identity is None:
             identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
         self.me = identity
-        self._home: Home = _NOT_JOINED
-        self._inbox: Inbox = _NOT_JOINED
-        self._member: Member = _NOT_JOINED
-        self._outbox: Outbox = _NOT_JOINED
+        self._home: Home = NOT_JOINED
+        self._inbox: Inbox = NOT_JOINED
+        self._member: Member = NOT_JOINED
+        self._outbox: Outbox = NOT_JOINED
         self._failure: BaseException | None = None
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
 
     async def __aenter__(self) -> Self:
         settings = self.settings
-        if self._member is not _NOT_JOINED:  # its sequence numbers are in use
+        if self._member is not NOT_JOINED:  # its sequence numbers are in use
             raise RuntimeError("this membership is over: join again for a new one")
         self._home = Home()
         transport = self._make_transport(trusted(settings))
@@ -129,7 +118,7 @@ class Group:
 
     async def _give_up(self, transport: Transport) -> None:
         """Stop before we are a member; others may already take us for one."""
-        if self._member is not _NOT_JOINED:
+        if self._member is not NOT_JOINED:
             if not self._member.name_taken:  # else the other member would be the one to leave
                 self._member.step(LeaveAsked())
             await self._member.stop()
@@ -224,23 +213,44 @@ class Group:
         if self._failure is not None:
             await self._member.stop()
             return
-        try:
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self.flush()
-            if time_ns() - self._outbox.last_ns < 1e9:
-                await asyncio.sleep(LINGER_S)
-        except TimeoutError:
-            self._member.stats["left before everything was sent or logged"] += 1
         self._outbox.close()
+        try:
+            unsent = await self._wait_for_published()
+        finally:
+            await self._say_goodbye()
+        if unsent is not None and self.settings.leave_timeout:
+            if error is None:
+                raise unsent
+            _log.warning("%s", unsent)
+
+    async def _wait_for_published(self) -> Unsent | None:
+        """Wait until everything is durable or, without a logger, with all members; what is not when time is up."""
+        member, stack = self._member, self._member.stack
+        self._inbox.pause_no_more()  # the answers have to be read
+        try:
+            async with asyncio.timeout(0 if member.is_offline else self.settings.leave_timeout):
+                await self.flush()
+                if not stack.roster.loggers and stack.settings.repair:
+                    member.step(ConfirmAsked())
+                    await self._until(lambda: not stack.unconfirmed())
+        except TimeoutError:
+            member.stats["left before everything was sent or logged"] += 1
+            lacking, loggers = stack.unconfirmed(), stack.roster.loggers
+            arrived = () if loggers else (max(has + 1, stack.first_number) for has in lacking.values())
+            return Unsent(self.name, self._outbox.last - min([stack.settled(), *arrived]), tuple(lacking), loggers)
+        return None
+
+    async def _say_goodbye(self) -> None:
         self._member.step(LeaveAsked())
         try:
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
                 await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
-        await self._member.stop()
-        self._inbox.close()
-        self._fail_waiters(RuntimeError("this member left the group before this was done"))
+        finally:
+            await self._member.stop()
+            self._inbox.close()
+            self._fail_waiters(RuntimeError("this member left the group before this was done"))
 
     # Publishing.
 
@@ -454,10 +464,6 @@ class Group:
         if seconds > 0.1:
             self._sampled_at, self._sampled = now, counts
         return {"received": rates[0], "published": rates[1]}
-
-
-class NameInUse(RuntimeError):
-    """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
 def member_number(group: str, name: str) -> int:

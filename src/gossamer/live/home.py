@@ -23,6 +23,16 @@ _NOBODY = 0
 """The number of no thread."""
 
 
+class _NotJoined:
+    """Stands for the parts of a group that has not been joined."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
+
+
+NOT_JOINED: Any = _NotJoined()
+
+
 class Home:
     """The loop that runs now, and its thread."""
 

@@ -64,6 +64,7 @@ class Inbox:
         self._pause = pause
         self._resume = resume
         self._closed = False
+        self._may_pause = True
         self._marks: Horizon = {}  # by sender: everything below was delivered
         limits = {"limit_event_bytes": event_bytes_max, "limit_total_bytes": 4 * max(event_bytes_max, EVENT_BYTES_MAX)}
         self._reassembler = Reassembler(**limits)
@@ -108,7 +109,7 @@ class Inbox:
         every = list(self._subscriptions.values())
         full = [subscription.is_full for subscription in every if subscription.pauses]
         waits = any(subscription.waits_for_past for subscription in every)  # for an answer that has to be read
-        pause = bool(full) and all(full) and not waits
+        pause = bool(full) and all(full) and not waits and self._may_pause
         if pause != self.is_paused:
             self.is_paused = pause
             (self._pause if pause else self._resume)()
@@ -118,6 +119,11 @@ class Inbox:
         self._closed = True
         for subscription in list(self._subscriptions.values()):
             subscription.close(error)
+
+    def pause_no_more(self) -> None:
+        """The member leaves, and has to read what others say of that."""
+        self._may_pause = False
+        self.look()
 
     def delivered(self, run: Run, phase: Phase) -> None:
         """Offer packets whose turn has come."""

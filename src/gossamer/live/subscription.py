@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
 from gossamer.live.errors import Overrun
+from gossamer.live.home import at_home
 from gossamer.wire.events import Event
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ class Subscription:
         """Whether the past is not known yet."""
         return self._early is not None
 
+    @at_home
     def close(self, error: BaseException | None = None) -> None:
         """End the subscription: the iteration ends after what is there, with an error if there is one."""
         if not self._closed:

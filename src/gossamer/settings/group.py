@@ -118,6 +118,14 @@ class Settings:
         high=10**12,
     )
 
+    leave_timeout: float = _setting(
+        5.0,
+        "How long a member that leaves waits until what it published is durable or, without a logger, until all "
+        "members that are there have it; then it leaves with `Unsent`. With 0 it neither waits nor raises.",
+        unit="s",
+        low=0.0,
+        high=1e9,
+    )
     worth_repairing: WorthRepairing | None = _setting(  # noqa: RUF009 - a field like all the others
         None,
         "A function called before each request for missing packets, with their sender, first and last number, age, "
