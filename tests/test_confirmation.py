@@ -103,3 +103,24 @@ def test_without_anybody_who_has_them_the_last_packets_are_reported_as_lost():
         table.hand(letter)
     table.wait(60.0)
     assert [(lost.first, lost.last) for lost in table.lost[1]] == [(0, 2)]
+
+
+def test_a_member_that_leaves_passes_on_who_left_before_it():
+    """Else the last ones would wait for members of whose departure only those knew that have left as well."""
+    table = Table("rpbcast", 4, membership="sponsored", loggers=())
+    for leaver in (3, 2, 1):
+        table.step(leaver, LeaveAsked())
+        for _ in range(4):  # the goodbye of 3 never reaches 0
+            table.pass_on(lambda letter: (letter.source, letter.to) != (3, 0))
+        del table.stacks[leaver]
+    assert table.stacks[0].roster.members == (0,)
+
+
+def test_a_leave_needs_as_many_sponsors_as_a_join():
+    table = Table("rpbcast", 4, membership="sponsored", loggers=(), sponsors=2)
+    table.step(3, LeaveAsked())
+    table.pass_on(lambda letter: letter.to == 0)
+    table.pass_on()
+    assert table.stacks[3].is_member
+    table.wait(1.0)
+    assert not table.stacks[3].is_member

@@ -46,6 +46,9 @@ _REMEMBERED_S = 7200.0
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
+_NEWS_S = 10.0
+_NEWS_MAX = 50
+"""A member that leaves tells who has left within this time, of so many at most."""
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
 _PATIENCE = 16
@@ -185,6 +188,8 @@ class Sponsored(Membership):
             out.append(Multicast(Join(self._entry(JOINING), self._resume)))
         elif self._standing is Standing.LEAVING:
             out.append(Multicast(Leave(self._freshness)))
+            if left := self._view.left_since(int((now - _NEWS_S) * 1e6))[-_NEWS_MAX:]:
+                out.append(Multicast(ViewUpdate(left)))  # else what only we know of them would go with us
         if self._standing.is_inside:
             met = len(self.ladder.roster) > 1 or not self.ladder.settings.found_after
             if met and self._standing is Standing.IN:
@@ -229,8 +234,9 @@ class Sponsored(Membership):
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
             self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
-        others = self._others(message.entries)
-        if is_logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, len(others))):
+        joins, roster = self._standing is Standing.JOINING, self.ladder.roster
+        others = len(self._others(message.entries)) if joins else len(set(roster.others()) - roster.joining)
+        if is_logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, others)):
             if self._resume and self._standing is Standing.JOINING and self._announced == 1:
                 self._sponsored = True  # a member that lives under our name has until the next announcement to say so
             else:

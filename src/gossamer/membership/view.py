@@ -53,6 +53,11 @@ class View:
         known = ((entry, self._entries.get(entry.member)) for entry in entries if entry.status != LEFT)
         return [mine for entry, mine in known if mine and mine.status == LEFT and mine.freshness > entry.freshness]
 
+    def left_since(self, freshness: int) -> list[MemberEntry]:
+        """Those that have left, according to entries at least this fresh, the freshest last."""
+        left = [e for e in self._entries.values() if e.status == LEFT and e.freshness >= freshness]
+        return sorted(left, key=lambda entry: (entry.freshness, entry.member))
+
     def members(self) -> tuple[int, ...]:
         """Those in reach, ascending; also those that are about to join, for they must hear what comes."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status in (MEMBER, JOINING)))
