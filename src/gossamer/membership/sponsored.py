@@ -48,7 +48,7 @@ _EAGERNESS = 4
 
 _NEWS_S = 10.0
 _NEWS_MAX = 50
-"""A member that leaves tells who has left within this time, of so many at most."""
+"""Where there is no logger to remember it, a member that leaves tells who has left within this time, up to so many."""
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
 _PATIENCE = 16
@@ -188,8 +188,9 @@ class Sponsored(Membership):
             out.append(Multicast(Join(self._entry(JOINING), self._resume)))
         elif self._standing is Standing.LEAVING:
             out.append(Multicast(Leave(self._freshness)))
-            if left := self._view.left_since(int((now - _NEWS_S) * 1e6))[-_NEWS_MAX:]:
-                out.append(Multicast(ViewUpdate(left)))  # else what only we know of them would go with us
+            left = self._view.left_since(int((now - _NEWS_S) * 1e6))[-_NEWS_MAX:]
+            if left and not self.ladder.roster.loggers:  # else what only we know of them would go with us
+                out.append(Multicast(ViewUpdate(left)))
         if self._standing.is_inside:
             met = len(self.ladder.roster) > 1 or not self.ladder.settings.found_after
             if met and self._standing is Standing.IN:
