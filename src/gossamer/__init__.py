@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gossamer.live.group import Group as Group
     from gossamer.live.group import Lost as Lost
     from gossamer.live.group import NameInUse as NameInUse
+    from gossamer.live.group import NotDurable as NotDurable
     from gossamer.live.group import Subscription as Subscription
     from gossamer.live.group import join as join
     from gossamer.settings import Settings as Settings
@@ -20,7 +21,9 @@ __version__ = "0.1.0"
 _WHERE = {
     "Settings": "gossamer.settings",
     "Event": "gossamer.wire.events",
-    **dict.fromkeys(("Full", "Gap", "Group", "Lost", "NameInUse", "Subscription", "join"), "gossamer.live.group"),
+    **dict.fromkeys(
+        ("Full", "Gap", "Group", "Lost", "NameInUse", "NotDurable", "Subscription", "join"), "gossamer.live.group"
+    ),
     **dict.fromkeys(("SyncGroup", "join_sync"), "gossamer.live.blocking"),
 }
 """Names that are loaded when they are first used, so that `import gossamer` stays light."""

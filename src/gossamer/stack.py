@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
+from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -49,7 +50,7 @@ class Stack:
         *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
         *("_arrivals", "_at_once", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages", "_observed"),
-        *("_on_accepted", "_reserved", "_rounds", "_rung_inputs", "_timers"),
+        *("_on_accepted", "_out", "_reserved", "_rounds", "_rung_inputs", "_timers"),
     )
 
     def __init__(
@@ -86,7 +87,8 @@ class Stack:
         self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
-        self.gaps = Gaps(me, self.streams, None if worth is None else ApplicationSay(worth))
+        self._out: Effects = []
+        self.gaps = Gaps(me, self.streams, None if worth is None else ApplicationSay(worth), settings.loss_patience)
         self._put_together()
 
     def _put_together(self) -> None:
@@ -113,6 +115,7 @@ class Stack:
     def step(self, now: float, happened: Input) -> Effects:
         """Take one input; the effects are to be carried out in their order."""
         out: Effects = []
+        self._out = out
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
             if (
@@ -124,6 +127,9 @@ class Stack:
                 self._received(now, happened, out)
                 return out
             # The short path: the run follows on from what came before (`sim.lanes` takes it for many at once).
+            waits = self._holds_back and stream.missing.firsts
+            if waits and self.order.is_full() and happened.phase is FIRST_PASS:
+                return out  # as if it had been lost: it is repaired when there is room
             stream.nexts[stream.at] = happened.following
             if self._arrivals is not None:
                 self._arrivals.append(now)
@@ -134,7 +140,7 @@ class Stack:
                 self._heard_at[happened.source] = now
             for accepted in self._on_accepted:
                 accepted(now, happened.source, happened.run, happened.phase, out)
-            if self._at_once and not (self._holds_back and stream.missing.firsts):
+            if self._at_once and not waits:
                 return happened.delivered + out if out else happened.delivered
             self._wait_for_turn(now, happened, stream, out)
         elif type(happened) is Heard:  # these two are all that happens while nothing is published
@@ -146,6 +152,10 @@ class Stack:
         elif type(happened) in _INPUTS:
             _INPUTS[type(happened)](self, now, happened, out)
         return out
+
+    def unfinished(self) -> Effects:
+        """The effects of a step that an error has cut short: they are as true as any, and have to be carried out."""
+        return self._out
 
     def keep_streams_in(self, streams: Streams) -> None:
         """Before it starts: keep what is known of senders there."""
@@ -168,6 +178,14 @@ class Stack:
     def settled(self) -> int:
         """Every packet of this member below this number was sent and, if there is a logger, is logged."""
         return min([self.streams[self.me].next, *map(_ask, self._hooks.settled)])
+
+    def awaits_loggers(self) -> bool:
+        """Whether there are loggers, in reach or away, or are to be."""
+        return bool(self.roster.loggers) or self.settings.durable
+
+    def unlogged(self) -> int:
+        """The last packet of this member that was let go before any logger had it; -1 if there is none."""
+        return max([-1, *map(_ask, self._hooks.unlogged)])
 
     def full(self) -> str:
         """Why nothing can be sent now; empty if it can."""
@@ -215,6 +233,8 @@ class Stack:
         if sender == self.me and happened.first not in stream.missing:
             return  # an echo or a forgery: nobody knows our packets better than we do
         before = stream.next
+        if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
+            return  # it would have to wait
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class Gaps:
     """What one member misses, and whose turn it is to repair it."""
 
-    __slots__ = ("_closed", "_found", "_me", "_order", "_say", "_streams", "repairs")
+    __slots__ = ("_closed", "_found", "_loss_patience", "_me", "_order", "_say", "_streams", "repairs")
 
-    def __init__(self, me: int, streams: Streams, say: ApplicationSay | None) -> None:
+    def __init__(self, me: int, streams: Streams, say: ApplicationSay | None, loss_patience: float = 0.0) -> None:
         self._me = me
         self._streams = streams
         self._say = say
+        self._loss_patience = loss_patience
         self.repairs: tuple[Repair, ...] = ()
         """The chain."""
 
@@ -72,6 +73,13 @@ class Gaps:
                 self.repairs[position + 1].repair(now, sender, *part, out)
             else:
                 self.give_up(now, sender, *part, why, out)
+
+    def patience(self, by: "Rung", usual: float) -> float:
+        """For how many seconds the repair `by` tries: as long as usual, or longer if nobody could take over from it."""
+        position = next(at for at, repair in enumerate(self.repairs) if repair is by)
+        if any(repair.ready() for repair in self.repairs[position + 1 :]):
+            return usual
+        return max(usual, self._loss_patience)
 
     def give_up(self, now: float, sender: int, first: int, last: int, why: str, out: "Effects") -> None:
         """These will not come: report what is still missing of them as lost; nothing, if there is no reason."""

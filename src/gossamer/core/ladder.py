@@ -140,3 +140,7 @@ class Rung:
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
         return 0
+
+    def unlogged(self) -> int:
+        """The last packet of this member that no logger will ever have, because there was no room to keep it; or -1."""
+        return -1

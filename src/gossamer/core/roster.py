@@ -41,6 +41,10 @@ class Roster:
         """All other members for which packets are kept."""
         return [member for member in self.owed if member != self.me]
 
+    def loggers_to_ask(self) -> list[int]:
+        """The other loggers in reach; if there are none, all of them, for one may be back before we hear of it."""
+        return [logger for logger in self.other_loggers() if logger in self.members] or self.other_loggers()
+
     def other_loggers(self) -> list[int]:
         """The loggers but this member."""
         return [logger for logger in self.loggers if logger != self.me]

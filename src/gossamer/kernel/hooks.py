@@ -21,6 +21,7 @@ _NAMES = (
     "round_over",
     "settled",
     "started",
+    "unlogged",
     "view_changed",
 )
 
@@ -44,6 +45,7 @@ class Hooks:
     round_over: list[Any]
     settled: list[Any]
     started: list[Any]
+    unlogged: list[Any]
     view_changed: list[Any]
 
     def __init__(self, rungs: Sequence[Rung]) -> None:

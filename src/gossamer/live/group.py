@@ -41,7 +41,7 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
-__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "Subscription", "join"]
+__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "NotDurable", "Subscription", "join"]
 
 _log = logging.getLogger("gossamer")
 
@@ -64,12 +64,15 @@ class Group:
         *,
         store: LogStore | None = None,
         identity: int | None = None,
+        retires: bool = False,
         trace: RowBuffer | None = None,
     ) -> None:
+        """With a `store` the member is a logger; when it stops it is away, and has left only if it `retires`."""
         self.name = name
         self.settings = settings
         self._make_transport = transport
         self._store = store
+        self._retires = retires
         self._trace = trace
         protocol = settings.protocol_settings()
         if store is not None and not may_log(protocol):
@@ -79,6 +82,7 @@ class Group:
             identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
         self.me = identity
         self._failure: BaseException | None = None
+        self._flushed = 0  # everything below was flushed, or reported as not durable
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
 
@@ -170,6 +174,7 @@ class Group:
             named=self._named,
             worth=self._worth_repairing() if self.settings.worth_repairing is not None else None,
             replaced=self._replaced,
+            failed=self._broke_down,
         )
         return tuning
 
@@ -190,14 +195,29 @@ class Group:
 
     def _replaced(self) -> None:
         """Another process joined under our name while we did not answer: we are no longer the member."""
-        self._failure = NameInUse(
-            f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
-            "not answer; this one is no longer a member"
+        self._end(
+            NameInUse(
+                f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
+                "not answer; this one is no longer a member"
+            )
         )
-        self._outbox.close(self._failure)
-        self._inbox.close(self._failure)
+
+    def _broke_down(self, error: Exception) -> None:
+        """The member cannot go on; the application must not believe that it does."""
+        failure = RuntimeError(
+            f"group {self.name!r}: this member met with too many errors of its own and has stopped; the last was "
+            f"{type(error).__name__}: {error}; join again, and please report it"
+        )
+        failure.__cause__ = error
+        self._end(failure)
+
+    def _end(self, failure: BaseException) -> None:
+        self._failure = failure
+        if "_outbox" in self.__dict__:
+            self._outbox.close(failure)
+        self._inbox.close(failure)
         self._member.disconnect_for_good()
-        self._fail_waiters(self._failure)
+        self._fail_waiters(failure)
 
     def _fail_waiters(self, error: BaseException) -> None:
         for _, future in self._waiters:
@@ -215,18 +235,24 @@ class Group:
                 await self.flush()
             if time_ns() - self._outbox.last_ns < 1e9:
                 await asyncio.sleep(LINGER_S)
-        except TimeoutError:
+        except (TimeoutError, NotDurable):
             self._member.stats["left before everything was sent or logged"] += 1
         self._outbox.close()
+        if self._store is None or self._retires:
+            await self._leave()
+        else:
+            self._member.disconnect()  # it will be back: senders keep what it lacks
+        await self._member.stop()
+        self._inbox.close()
+        self._fail_waiters(RuntimeError("this member left the group before this was done"))
+
+    async def _leave(self) -> None:
         self._member.step(LeaveAsked())
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
-        await self._member.stop()
-        self._inbox.close()
-        self._fail_waiters(RuntimeError("this member left the group before this was done"))
 
     # Publishing.
 
@@ -253,11 +279,40 @@ class Group:
             await self._until(partial(self._outbox.room, needed))
         await asyncio.sleep(0)  # let the loop send and receive
 
-    async def flush(self) -> None:
-        """Wait until everything published so far is sent and, if there is a logger, durable."""
-        target = self._outbox.last
+    async def flush(self, *, durable: bool = True, copies: int = 1, timeout: float | None = None) -> None:
+        """Wait until everything published so far is sent and, if the group has or had a logger, durable.
+
+        It waits for a logger that is away; TimeoutError after `timeout` seconds. `NotDurable` if some of it will never
+        be logged, because all loggers have left for good or there was no room to keep it. With `durable=False`, wait
+        only until everything is sent. `copies` says how many loggers must have it, up to `Settings.copies`.
+        """
+        if copies > self.settings.copies:
+            raise SettingError(
+                f"copies = {copies}: packets are kept until {self.settings.copies} loggers have them; "
+                f"join with Settings(copies={copies})"
+            )
+        stack, target = self._member.stack, self._outbox.last
         self._outbox.send()
-        await self._until(lambda: self._member.stack.settled() >= target)
+        if not durable:
+            await self._until(lambda: stack.streams[self.me].next >= target, timeout)
+            return
+        await self._until(lambda: stack.settled() >= target or not stack.awaits_loggers(), timeout)
+        self._check_durable(target)
+
+    def _check_durable(self, target: int) -> None:
+        """After a flush: report once what will never be logged."""
+        stack, flushed = self._member.stack, self._flushed
+        self._flushed = target
+        if stack.settled() < target:
+            raise NotDurable(
+                f"{target - stack.settled()} packets are not logged, and the last logger has left for good; start "
+                "another one, or flush(durable=False)"
+            )
+        if stack.unlogged() >= flushed:
+            raise NotDurable(
+                f"packets up to number {stack.unlogged()} were sent but will not be logged: no logger answered, and "
+                f"there was no more room to keep them (unlogged_bytes = {self.settings.unlogged_bytes})"
+            )
 
     async def stable(self, packet: PacketId) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published.
@@ -274,8 +329,8 @@ class Group:
         self._outbox.send()
         await self._until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition that depends on other members holds."""
+    async def _until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
+        """Wait until a condition that depends on other members holds; TimeoutError after `timeout` seconds."""
         if self._failure is not None:
             raise self._failure
         if condition():
@@ -283,7 +338,8 @@ class Group:
         future = asyncio.get_running_loop().create_future()
         self._waiters.append((condition, future))
         self._member.progress = self._progressed
-        await future
+        async with asyncio.timeout(timeout):
+            await future
 
     def _progressed(self) -> None:
         for condition, future in self._waiters:
@@ -416,6 +472,10 @@ class Group:
         if seconds > 0.1:
             self._sampled_at, self._sampled = now, counts
         return {"received": rates[0], "published": rates[1]}
+
+
+class NotDurable(Exception):
+    """Something was published that no logger has, and none will get."""
 
 
 class NameInUse(RuntimeError):

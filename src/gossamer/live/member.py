@@ -5,7 +5,8 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 """
 
 import asyncio
-from collections import Counter
+import logging
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import lru_cache
 from math import inf
@@ -69,6 +70,9 @@ _TICK_S = 0.001
 _PROFILES_PER_S = 20
 _STRANGERS_MAX = 1000
 """How many members outside the view have their addresses remembered."""
+_FAULTS_MAX, _FAULTS_S = 20, 10.0
+"""A member that meets with so many errors of its own in this time cannot go on."""
+_log = logging.getLogger("gossamer")
 
 
 class Member:
@@ -91,8 +95,12 @@ class Member:
         named: bool = False,
         worth: WorthRepairing | None = None,
         replaced: Callable[[], None],
+        failed: Callable[[Exception], None],
     ) -> None:
-        """`named`: whether the member's number follows from its name, so that it is the same after a restart."""
+        """`named`: whether the member's number follows from its name, so that it is the same after a restart.
+
+        `failed` is called if the member meets with so many errors of its own that it cannot go on.
+        """
         self.me = header.source
         self.stats: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
@@ -130,6 +138,8 @@ class Member:
         self._offline = False
         self._named = named
         self._replaced = replaced
+        self._failed = failed
+        self._faults_at: deque[float] = deque(maxlen=_FAULTS_MAX)
         self._own_address = transport.address
         transport.ignore_self()
         host, port = transport.address[:2]
@@ -210,8 +220,25 @@ class Member:
 
     def step(self, happened: Input) -> None:
         """Step the stack with one input, carry out its effects, and arm the timer."""
-        self._carry_out(self.stack.step(self.now(), happened))
+        try:
+            effects = self.stack.step(self.now(), happened)
+        except Exception as error:  # whatever is wrong with us
+            self._fault(error)
+            effects = self.stack.unfinished()
+        self._carry_out(effects)
         self._arm()
+
+    def _fault(self, error: Exception) -> None:
+        """Count and log an error of our own; what was done before it stands, and what it kept from coming is repaired.
+
+        If that goes on, the application has to know.
+        """
+        now = self.now()
+        self.stats["faults"] += 1
+        self._faults_at.append(now)
+        _log.error("member %d: an error of its own; please report it", self.me, exc_info=error)
+        if len(self._faults_at) == _FAULTS_MAX and now - self._faults_at[0] < _FAULTS_S and not self._offline:
+            self._failed(error)
 
     # Incoming.
 
@@ -222,8 +249,19 @@ class Member:
         """
         if address == self._own_address:
             return  # what we send to the group's address reaches us, too
-        now = self.now()
         effects: list[Effect] = []
+        try:
+            self._take_in(datagrams, address, effects)
+        except Exception as error:  # whatever is wrong with us
+            self._fault(error)
+            effects += self.stack.unfinished()
+        self._carry_out(effects)
+        self._arm()
+        if self.progress is not None:
+            self.progress()
+
+    def _take_in(self, datagrams: Datagrams, address: Address, effects: list[Effect]) -> None:
+        now = self.now()
         run: list[Packet] = []
         following = sender = -1
         for opened in self._envelope.open(datagrams):
@@ -243,10 +281,6 @@ class Member:
                 effects += self._heard(now, header, message, address)
         if run:
             effects += self._take_run(now, run)
-        self._carry_out(effects)
-        self._arm()
-        if self.progress is not None:
-            self.progress()
 
     def _take_run(self, now: float, run: Run) -> list[Effect]:
         if run[0].sender == self.me or self._log_has_failed(len(run)):
@@ -315,9 +349,21 @@ class Member:
         """
         if self._offline:
             effects = [effect for effect in effects if not isinstance(effect, Multicast | Unicast | Replay)]
+        to_application: list[Effect] = []
+        try:
+            self._send_out(effects, to_application)
+        except Exception as error:  # whatever is wrong with us
+            self._fault(error)
+            to_application = [effect for effect in effects if isinstance(effect, _FOR_APPLICATION)]
+        for effect in to_application:
+            if isinstance(effect, Deliver):
+                self._deliver(effect.run, effect.phase)
+            else:
+                self._tell_application(effect)
+
+    def _send_out(self, effects: list[Effect], to_application: list[Effect]) -> None:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
-        to_application: list[Effect] = []
         tracing, first_passes = self._recorder.tracing, 0
         for effect in effects:
             if isinstance(effect, Deliver | ReportLost | MarkStable):
@@ -341,11 +387,6 @@ class Member:
             self._send_to_group(to_group)
         for member, datagrams in to_one.items():
             self._send_to(member, datagrams)
-        for effect in to_application:
-            if isinstance(effect, Deliver):
-                self._deliver(effect.run, effect.phase)
-            else:
-                self._tell_application(effect)
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]], to_application: list[Effect]) -> None:
         match effect:
@@ -473,6 +514,9 @@ class Member:
 def _parsed(text: str) -> Address | None:
     host, _, port = text.rpartition(":")
     return (host, int(port)) if host and port.isdigit() and 0 < int(port) <= PORT_MAX else None
+
+
+_FOR_APPLICATION = (Deliver, ReportLost, MarkStable, BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken)
 
 
 def _only_serves(effect: Effect) -> bool:

@@ -38,7 +38,7 @@ from gossamer.membership.standing import TRANSITIONS, Event, Standing
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
 _BEACON_S = 1.0
-"""About this often some member of a group that may have been founded announces itself."""
+"""About this often some member announces itself, if groups may be founded or members suspected."""
 _LOOKS = 16
 """A member looks this often, within the log's time-out, for members that are still away."""
 _REMEMBERED_S = 7200.0
@@ -98,7 +98,7 @@ class Sponsored(Membership):
         self.ladder.is_member = self._standing.is_inside
         self._install(now, out)
         self._looking.set(now + self.ladder.settings.log_timeout / _LOOKS)
-        if self.ladder.settings.found_after:
+        if self.ladder.settings.found_after or self.ladder.settings.suspect_after:
             self._beacon(now, out)
         if self._standing is Standing.JOINING:
             recovers = self.ladder.restored.recovers and not self.ladder.is_logger  # which goes on with its log
@@ -193,7 +193,10 @@ class Sponsored(Membership):
         self._announcing.set(now + self.ladder.settings.gossip_period)
 
     def _beacon(self, now: float, out: Effects) -> None:
-        """Each of n members speaks once in about n periods. Members that know it do nothing."""
+        """Each of n members speaks once in about n periods. Members that know it do nothing; others answer.
+
+        So groups that were founded apart, or took each other for dead while they were cut off, find each other again.
+        """
         if self._standing.is_inside:
             out.append(Multicast(ViewUpdate([self._entry(MEMBER)])))
         wait = _BEACON_S * (0.5 + self.ladder.rng.random()) * max(1, len(self.ladder.roster))
@@ -335,7 +338,10 @@ class Sponsored(Membership):
             self._meet(now, message.entries, out)
         elif self._others(message.entries):
             self.overheard(now, source)
-        lacking = self._view.fresher_than(message.entries) if message.answer else []
+        if message.answer:
+            lacking = self._view.fresher_than(message.entries)
+        else:  # as after a partition: a member that does not know what is thought of it cannot refute it
+            lacking = self._view.doubt_of(source, message.entries)
         lacking += self._view.tombstones_of(message.entries)
         if lacking:
             out.append(Unicast(source, ViewUpdate(lacking)))

@@ -48,6 +48,13 @@ class View:
         theirs = {entry.member: entry.freshness for entry in entries}
         return [e for e in self.alive() if e.freshness > theirs.get(e.member, -1)]
 
+    def doubt_of(self, source: int, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
+        """What we hold of `source`, if it takes itself for a member and we, with a fresher entry, do not."""
+        mine = self._entries.get(source)
+        if mine is None or mine.status in (MEMBER, LEFT):
+            return []
+        return [mine for e in entries if e.member == source and e.status == MEMBER and e.freshness < mine.freshness]
+
     def tombstones_of(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
         """Of the members that are alive in `entries`, those that have left: nobody else needs to be told."""
         known = ((entry, self._entries.get(entry.member)) for entry in entries if entry.status != LEFT)

@@ -1,7 +1,8 @@
 """FIFO per sender: packets and losses of one sender reach the application in the order of their numbers.
 
 Whose turn it is, is not kept here: it is everything below the first number that is still awaited, which the stream
-knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number.
+knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number. What waits is
+limited in memory: beyond that, first passes are not taken in, and are repaired when there is room again.
 """
 
 from heapq import heappop, heappush
@@ -11,7 +12,7 @@ from gossamer.core.effects import Deliver, Effect, ReportLost
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import Received
 from gossamer.core.ladder import Effects, Ladder
-from gossamer.core.packets import Run
+from gossamer.core.packets import Run, memory_of
 from gossamer.core.parts import Order
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
@@ -23,22 +24,28 @@ Held = tuple[int, Effect | None]
 class Fifo(Order):
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_bytes", "_held", "_limit")
 
     holds_back = True
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._held: dict[int, list[Held]] = {}
+        self._bytes = 0
+        self._limit = ladder.settings.hold_bytes
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """The order of each sender."""
         return Declares(promises=("fifo",))
 
+    def is_full(self) -> bool:
+        """Whether as much waits as may."""
+        return 0 < self._limit <= self._bytes
+
     def hold(self, happened: Received) -> None:
         """A run came at the head of its stream, while something before it is awaited."""
-        heappush(self._held.setdefault(happened.sender, []), (happened.first, happened.delivered[0]))
+        self._push(happened.sender, happened.first, happened.delivered[0])
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Our own packets wait only for those of our past that were asked for again."""
@@ -51,22 +58,29 @@ class Fifo(Order):
             out.append(Deliver(parts[0], phase))  # it is its turn, and nothing waits for it
             return
         for run in parts:
-            heappush(self._held.setdefault(sender, []), (run[0].seqno, Deliver(run, phase)))
+            self._push(sender, run[0].seqno, Deliver(run, phase))
         self._release(sender, stream, out)
 
     def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
         """A loss waits for its turn as a packet does."""
-        lost = ReportLost(sender, first, last, why) if why else None
-        heappush(self._held.setdefault(sender, []), (first, lost))
+        self._push(sender, first, ReportLost(sender, first, last, why) if why else None)
         self._release(sender, stream, out)
 
     def rewound(self, sender: int, first: int) -> None:
         """Everything from `first` on is awaited again: what is held of it comes again, or is lost again."""
         for number, effect in self._held.pop(sender, []):
+            self._bytes -= self._size(effect)
             if number < first:
                 if isinstance(effect, Deliver):
                     effect = Deliver(effect.run[: first - number], effect.phase)
-                heappush(self._held.setdefault(sender, []), (number, effect))
+                self._push(sender, number, effect)
+
+    def _push(self, sender: int, first: int, effect: Effect | None) -> None:
+        heappush(self._held.setdefault(sender, []), (first, effect))
+        self._bytes += self._size(effect)
+
+    def _size(self, effect: Effect | None) -> int:
+        return memory_of(effect.run) if self._limit and isinstance(effect, Deliver) else 0
 
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]
@@ -74,6 +88,7 @@ class Fifo(Order):
         last: Effect | None = None
         while held and held[0][0] <= awaited:
             effect = heappop(held)[1]
+            self._bytes -= self._size(effect)
             if isinstance(effect, Deliver) and isinstance(last, Deliver) and last.phase == effect.phase:
                 last = out[-1] = Deliver(last.run + effect.run, last.phase)  # one run, as if it had come as one
             elif effect is not None:
@@ -81,3 +96,4 @@ class Fifo(Order):
                 last = effect
         if not held:
             del self._held[sender]
+        assert self._bytes >= 0
