@@ -210,7 +210,8 @@ def test_a_subscriber_goes_on_with_a_loss_if_the_logger_is_gone_for_good(tmp_pat
     """It stood still for too long for its peers, and only the logger could repair that."""
 
     async def story():
-        shared = settings(loss_patience=2.0, tuning={"buffering": "size"})
+        kept = {"unlogged_bytes": 1 << 20, "when_unlogged": "go-on", "event_bytes_max": 1 << 16}
+        shared = settings(loss_patience=2.0, tuning={"buffer_bytes": 1 << 20}, **kept)
         async with AsyncExitStack() as stack:
             nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
             pid = await nursery.start(tmp_path / "store")
@@ -221,8 +222,9 @@ def test_a_subscriber_goes_on_with_a_loss_if_the_logger_is_gone_for_good(tmp_pat
             await nursery.kill(pid)
             slow._member.pause()
             block = [bytes(1000)] * 1000
-            for _ in range(200):  # more than peers keep
+            for _ in range(60):  # more than anybody keeps
                 await publisher.publish_many("large", block)
+            await publisher.flush(durable=False)
             slow._member.resume()
             publisher.publish("last", b"last")
             lost, last = 0, b""
