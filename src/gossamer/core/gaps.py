@@ -94,8 +94,13 @@ class Gaps:
         """These never were: nobody misses them."""
         self.give_up(now, sender, first, last, "", out)
 
+    def urgent(self, wanted: PacketSets) -> PacketSets:
+        """Of `wanted`, what need not wait for a place where it can wait for its turn."""
+        return self._order.urgent(wanted)
+
     def worth_asking(self, now: float, wanted: PacketSets, out: "Effects") -> PacketSets:
-        """What of `wanted` the application still wants; the rest is given up."""
+        """What of `wanted` to ask for now: for what has room, and what the application wants; the rest is given up."""
+        wanted = self.urgent(wanted)
         if self._say is None or not wanted:
             return wanted
         declined = self._say.declined(now, wanted)

@@ -119,6 +119,10 @@ class Order(Rung):
         """Whether so much is held back that no more first passes should be taken in that would have to wait."""
         return False
 
+    def urgent(self, wanted: PacketSets) -> PacketSets:
+        """Of the missing packets `wanted`, those that may come now; the others would wait where there is no room."""
+        return wanted
+
     def hold(self, happened: Received) -> None:
         """A run followed on in its stream while something before it is missing; called only if that holds it back."""
         raise NotImplementedError

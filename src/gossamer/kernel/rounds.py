@@ -85,7 +85,7 @@ class Rounds:
     def _target(self) -> int | None:
         ladder = self._ladder
         if ladder.roster.loggers and self.number % _LOGGER_ROUNDS == 0:
-            loggers = ladder.roster.other_loggers()
+            loggers = ladder.roster.loggers_to_ask()
             if loggers:
                 return ladder.rng.choice(loggers)
         return ladder.peers.target()

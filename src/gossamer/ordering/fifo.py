@@ -2,7 +2,8 @@
 
 Whose turn it is, is not kept here: it is everything below the first number that is still awaited, which the stream
 knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number. What waits is
-limited in memory: beyond that, first passes are not taken in, and are repaired when there is room again.
+limited in memory: beyond that, first passes are not taken in and nothing is asked for that would have to wait, until
+there is room again.
 """
 
 from heapq import heappop, heappush
@@ -12,8 +13,10 @@ from gossamer.core.effects import Deliver, Effect, ReportLost
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import Received
 from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.packet_sets import PacketSets, put
 from gossamer.core.packets import Run, memory_of
 from gossamer.core.parts import Order
+from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
 
@@ -42,6 +45,16 @@ class Fifo(Order):
     def is_full(self) -> bool:
         """Whether as much waits as may."""
         return 0 < self._limit <= self._bytes
+
+    def urgent(self, wanted: PacketSets) -> PacketSets:
+        """If it is full, only those for which everything else of their sender waits."""
+        if not self.is_full():
+            return wanted
+        urgent: PacketSets = {}
+        for sender, numbers in wanted.items():
+            held = self._held.get(sender)
+            put(urgent, sender, RangeSet(numbers.within(0, held[0][0] - 1)) if held else numbers)
+        return urgent
 
     def hold(self, happened: Received) -> None:
         """A run came at the head of its stream, while something before it is awaited."""
@@ -85,15 +98,18 @@ class Fifo(Order):
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]
         awaited = stream.prefix()
-        last: Effect | None = None
+        last: Deliver | None = None  # what was delivered just now; its run is a list of our own
         while held and held[0][0] <= awaited:
             effect = heappop(held)[1]
             self._bytes -= self._size(effect)
-            if isinstance(effect, Deliver) and isinstance(last, Deliver) and last.phase == effect.phase:
-                last = out[-1] = Deliver(last.run + effect.run, last.phase)  # one run, as if it had come as one
-            elif effect is not None:
-                out.append(effect)
-                last = effect
+            if isinstance(effect, Deliver) and last is not None and last.phase == effect.phase:
+                last.run.extend(effect.run)  # one run, as if it had come as one
+            elif isinstance(effect, Deliver):
+                last = Deliver(list(effect.run), effect.phase)
+                out.append(last)
+            else:
+                last = None
+                out.extend([effect] if effect is not None else [])
         if not held:
             del self._held[sender]
         assert self._bytes >= 0

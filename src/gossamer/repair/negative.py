@@ -75,13 +75,11 @@ class NegativeGossip(Repair):
             self._move_on(now, sender, RangeSet.span(first, last), out)
         if not self._asking.wanted:
             self._notes.clear()
-        self.ladder.gaps.worth_asking(
-            now, self._asking.choose(), out
-        )  # what is not, is given up, and not gossiped about
+        self.ladder.gaps.worth_asking(now, self._asking.choose(), out)  # what is not, is given up before it is gossiped
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
-        gossip.missing = self._asking.choose()
+        gossip.missing = self.ladder.gaps.urgent(self._asking.choose())
         self._asking.asked(gossip.missing)
         self._asking.age()
 
