@@ -152,3 +152,11 @@ def test_what_held_returns_is_the_callers_own(store: LogStore) -> None:
     store.collected().clear()
 
     assert store.held() == {1: RangeSet([(0, 9)])}
+
+
+def test_the_service_time_is_recorded(store: LogStore) -> None:
+    assert store.service_time().runs == []
+    service = store.service_time()
+    service.begin(100)
+    store.keep_service_time(service)
+    assert store.service_time().runs == service.runs

@@ -10,7 +10,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from time import time_ns
+from contextlib import suppress
+from time import monotonic_ns, time_ns
 from typing import Any
 
 from gossamer.core.effects import Collect, Effect, Persist, Replay, ReserveNumbers, TellHoldings, Unicast
@@ -24,6 +25,10 @@ from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreError
 CONSUMERS_POLL_S = 1.0
 _COLLECT_S = 0.25
 """Collections within this time are one transaction."""
+_KEEP_TIME_NS = 60 * 10**9
+"""How often the service time is recorded: a crash makes packets younger by no more than this."""
+_CLOCK_SET_NS = 10**9
+"""A clock that is off by more than this was set."""
 _STRETCHES = 500
 """When a store is opened, it is split into about this many parts to look up how old each is."""
 
@@ -38,7 +43,9 @@ class LogDisk:
         travelled: Callable[[Packet], bytes],
         carry_out: Callable[[list[Effect]], None],
         happened: Callable[[Input], None],
+        now: Callable[[], float],
     ) -> None:
+        """`now` is the stack's clock."""
         self.store = store
         self.failure = ""
         """Why nothing more is accepted; empty while all is well."""
@@ -47,6 +54,10 @@ class LogDisk:
         self._travelled = travelled
         self._carry_out = carry_out
         self._happened = happened
+        self._now = now
+        self._service = store.service_time()
+        self._run = monotonic_ns()  # when the run of the service time began
+        self._shift = 0  # by how much the wall clock was ahead of the monotonic one then
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gossamer-log")
         self._loop = asyncio.get_running_loop()
         self._tables = threading.Lock()  # the store's tables change in the thread, while the loop may read them
@@ -58,14 +69,16 @@ class LogDisk:
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
 
     def started(self) -> Started:
-        """What the store remembers."""
-        return Started(
+        """What the store remembers; from now on it is in service."""
+        remembered = Started(
             {},
             reserved=self.store.reserved(),
             logged=self.store.held(),
             collected=self.store.collected(),
             stored=self._stored(),
         )
+        self._begin_run()
+        return remembered
 
     def committed(self) -> Committed:
         """What durable readers have finished with; they commit from other processes."""
@@ -126,6 +139,7 @@ class LogDisk:
         self._polling.cancel()
         await self._idle.wait()
         self._collect()
+        self._keep_time()
         self._thread.shutdown()
         self.store.close()
 
@@ -148,6 +162,7 @@ class LogDisk:
         """Write all packets that wait, wherever they are in the queue, in one transaction."""
         self._busy = True
         self._idle.clear()
+        self._follow_clock()
         now = time_ns()
         entries: list[LogEntry] = []
         others: deque[Effect] = deque()
@@ -230,6 +245,9 @@ class LogDisk:
     def _poll_consumers(self) -> None:
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
         if not self.failure:
+            self._follow_clock()
+            if monotonic_ns() - self._run > self._service.runs[-1].lasted_ns + _KEEP_TIME_NS:
+                self._keep_time()
             self._happened(self.committed())
 
     def _stored(self) -> list[LogSpan]:
@@ -238,14 +256,41 @@ class LogDisk:
         count = sum(map(len, held.values()))
         step = max(1, count // _STRETCHES)
         size = self.store.bytes_used() // max(1, count)
+        now = self._now()
         stretches = [
-            LogSpan((self._time_of(sender, last) or time_ns()) / 1e9, sender, last, size * (last - first + 1))
+            LogSpan(now - self._age_s(sender, last), sender, last, size * (last - first + 1))
             for sender, numbers in held.items()
             for start, end in numbers.ranges()
             for first in range(start, end + 1, step)
             for last in [min(end, first + step - 1)]
         ]
         return sorted(stretches)
+
+    # Time.
+
+    def _age_s(self, sender: int, seqno: int) -> float:
+        """How old a packet was when the store was last in service; one that cannot be read is new."""
+        stamp = self._time_of(sender, seqno)
+        return self._service.age_ns(stamp) / 1e9 if stamp else 0.0
+
+    def _follow_clock(self) -> None:
+        """If somebody has set the clock, stamps have another meaning from now on."""
+        if abs(time_ns() - monotonic_ns() - self._shift) > _CLOCK_SET_NS:
+            self._keep_time()
+            self._begin_run()
+
+    def _begin_run(self) -> None:
+        self._run = monotonic_ns()
+        self._shift = time_ns() - self._run
+        self._service.begin(time_ns())
+        self._keep_time()
+
+    def _keep_time(self) -> None:
+        """Record how long this run has lasted; a store that cannot takes packets for younger than they are."""
+        if self._service.runs and not self.failure:
+            self._service.lasts(monotonic_ns() - self._run)
+            with suppress(StoreError), self._tables:
+                self.store.keep_service_time(self._service)
 
 
 def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, Self
 
 from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.store.service_time import ServiceTime
 
 
 class StoreError(Exception):
@@ -92,6 +93,12 @@ class LogStore(Protocol):
 
     def reserved(self) -> int:
         """The highest value given to `reserve`; 0 in a new store."""
+
+    def service_time(self) -> ServiceTime:
+        """When the log was in service: the ages of packets follow from it."""
+
+    def keep_service_time(self, service: ServiceTime) -> None:
+        """Record it."""
 
     def bytes_used(self) -> int:
         """About how much space the entries take on disk."""

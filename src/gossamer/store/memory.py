@@ -8,6 +8,7 @@ from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.ranges import RangeSet
 from gossamer.store.contract import Consumer, LogEntry
 from gossamer.store.layout import advanced, check_commit, check_entries
+from gossamer.store.service_time import ServiceTime
 
 
 class MemoryStore:
@@ -20,6 +21,7 @@ class MemoryStore:
         self._collected: PacketSets = {}
         self._consumers: dict[str, Consumer] = {}
         self._reserved = 0
+        self._service = b""
         self._bytes = 0
 
     def append(self, entries: Iterable[LogEntry]) -> None:
@@ -90,6 +92,14 @@ class MemoryStore:
     def reserved(self) -> int:
         """See `LogStore`."""
         return self._reserved
+
+    def service_time(self) -> ServiceTime:
+        """See `LogStore`."""
+        return ServiceTime.unpack(self._service)
+
+    def keep_service_time(self, service: ServiceTime) -> None:
+        """See `LogStore`."""
+        self._service = service.pack()
 
     def bytes_used(self) -> int:
         """See `LogStore`."""

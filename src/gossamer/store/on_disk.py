@@ -39,6 +39,7 @@ from gossamer.store.layout import (
     without_checksum,
 )
 from gossamer.store.packed_blocks import PackedBlock
+from gossamer.store.service_time import ServiceTime
 
 if TYPE_CHECKING:
     import lmdb
@@ -186,6 +187,14 @@ class LmdbStore:
     def reserved(self) -> int:
         """See `LogStore`."""
         return self._about_number(b"checked out")
+
+    def service_time(self) -> ServiceTime:
+        """See `LogStore`."""
+        return ServiceTime.unpack(self._rows("about").get(b"service", b""))
+
+    def keep_service_time(self, service: ServiceTime) -> None:
+        """See `LogStore`."""
+        self._put_about({b"service": service.pack()})
 
     def created_ns(self) -> int:
         """When the store was made, nanoseconds since the epoch."""
