@@ -8,7 +8,7 @@ store fails, nothing more is accepted or acknowledged; what it holds is still se
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic_ns, time_ns
@@ -29,6 +29,8 @@ _KEEP_TIME_NS = 60 * 10**9
 """How often the service time is recorded: a crash makes packets younger by no more than this."""
 _CLOCK_SET_NS = 10**9
 """A clock that is off by more than this was set."""
+_DAMAGED_MAX = 1000
+"""A store in which more packets than this are damaged has failed."""
 _STRETCHES = 500
 """When a store is opened, it is split into about this many parts to look up how old each is."""
 
@@ -109,22 +111,59 @@ class LogDisk:
                 self._loop.call_later(_COLLECT_S, self._collect)
             self._collecting.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
         elif isinstance(effect, ReserveNumbers):
-            with self._tables:
-                self.store.reserve(effect.below)
-
-    def read(self, effect: Replay) -> Iterator[LogEntry]:
-        """The requested entries that are intact; damaged ones are dropped, so that they can be refilled."""
-        first = effect.first
-        while first <= effect.last:
             try:
-                yield from self.store.read(effect.sender, first, effect.last)
-                return
-            except Damaged as bad:
                 with self._tables:
-                    self.store.drop_damaged(bad.sender, bad.seqno)
-                self.damaged += 1
-                self._happened(DamageFound(bad.sender, bad.seqno))
-                first = bad.seqno + 1
+                    self.store.reserve(effect.below)
+            except StoreError as error:
+                self._fail(str(error))
+
+    def read(self, effect: Replay) -> list[LogEntry]:
+        """The requested entries that are intact. Of the others the stack is told, so that nobody waits for them."""
+        found: list[LogEntry] = []
+        parts = [(effect.first, effect.last)]
+        while parts:
+            first, last = parts.pop()
+            try:
+                for entry in self.store.read(effect.sender, first, last):
+                    found.append(entry)
+                    first = entry.seqno + 1
+            except Damaged as bad:
+                self._drop(bad)
+                parts.append((bad.seqno + 1, last))
+            except StoreError as error:
+                self._fail(str(error))
+                if first < last:  # some of it may be elsewhere in the file
+                    middle = (first + last) // 2
+                    parts += [(middle + 1, last), (first, middle)]
+        if len(found) <= effect.last - effect.first:
+            self._report_unread(effect, found)
+        return found
+
+    def _drop(self, bad: Damaged) -> None:
+        """Make room for the copy of another logger; but a store with much damage has failed, and takes no copies."""
+        self.damaged += 1
+        if self.damaged > _DAMAGED_MAX:
+            self._fail(f"{bad}; so are {self.damaged - 1} others")
+        if self.failure:
+            return
+        try:
+            with self._tables:
+                self.store.drop_damaged(bad.sender, bad.seqno)
+        except StoreError as error:
+            self._fail(str(error))
+        self._happened(DamageFound(bad.sender, bad.seqno, bad.seqno))
+
+    def _report_unread(self, effect: Replay, found: list[LogEntry]) -> None:
+        """What the store says that it holds, and does not find, is damaged, and so is whatever should lead to it."""
+        with self._tables:
+            held = self.store.held().get(effect.sender, RangeSet())
+        unread = RangeSet(held.within(effect.first, effect.last))
+        for entry in found:
+            unread.discard(entry.seqno)
+        if unread and not self.failure:
+            self._fail(f"damaged: {len(unread)} packets of sender {effect.sender} are not where they should be")
+        for first, last in unread.ranges():
+            self._happened(DamageFound(effect.sender, first, last))
 
     def holdings(self, effect: TellHoldings) -> PacketSets:
         """The packets in the store that were stored since the time asked about."""
@@ -201,7 +240,7 @@ class LogDisk:
 
     def _fail(self, reason: str) -> None:
         """What could not be stored was not acknowledged, and will not be: drop all effects that rely on it."""
-        self.failure = reason
+        self.failure = self.failure or reason
         self._waiting.clear()
         self._busy = False
         self._idle.set()
@@ -239,7 +278,7 @@ class LogDisk:
     def _time_of(self, sender: int, seqno: int) -> int:
         try:
             return next((entry.time_ns for entry in self.store.read(sender, seqno, seqno)), 0)
-        except Damaged:
+        except StoreError:
             return 0
 
     def _poll_consumers(self) -> None:
@@ -248,7 +287,12 @@ class LogDisk:
             self._follow_clock()
             if monotonic_ns() - self._run > self._service.runs[-1].lasted_ns + _KEEP_TIME_NS:
                 self._keep_time()
-            self._happened(self.committed())
+            try:
+                committed = self.committed()
+            except StoreError as error:
+                return self._fail(str(error))
+            self._happened(committed)
+        return None
 
     def _stored(self) -> list[LogSpan]:
         """Roughly when the held packets were stored, and their size: from a sample, however large the store is."""

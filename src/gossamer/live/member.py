@@ -46,7 +46,7 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
-from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
+from gossamer.core.messages import Data, Echo, Holdings, Message, NeverSent, Piece, Probe, Profile, Repair, ViewUpdate
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.say import WorthRepairing
@@ -483,7 +483,7 @@ def _only_serves(effect: Effect) -> bool:
     """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
     if isinstance(effect, Unicast):
         message = effect.message
-        return isinstance(message, Repair | Holdings | Echo) or (
+        return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
             isinstance(message, ViewUpdate) and not message.sponsors
         )
     return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

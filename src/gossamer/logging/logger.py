@@ -110,8 +110,14 @@ class Logger(Keeper):
         return numbers.intersection(self._log[sender]) if sender in self._log else _NOTHING
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """What was collected from the log, what we have given up ourselves, and what nobody can send us any more."""
-        gone = RangeSet(numbers.intersection(self._gone[sender]).ranges() if sender in self._gone else ())
+        """What was collected or is damaged, what we have given up ourselves, and what nobody can send us any more.
+
+        Another logger may have what is damaged here: members believe that it is gone only if all loggers say so.
+        """
+        gone = RangeSet()
+        for table in (self._gone, self._damaged):
+            if sender in table:
+                gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
         if stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
@@ -161,8 +167,8 @@ class Logger(Keeper):
 
     def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
         """Another logger may have it; else members that ask for it are told that it is gone."""
-        remove(self._log, happened.sender, happened.seqno, happened.seqno)
-        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
+        remove(self._log, happened.sender, happened.first, happened.last)
+        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.first, happened.last)
         if not self.ladder.roster.other_loggers():
             self._lose({}, out)
 
