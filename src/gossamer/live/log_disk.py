@@ -17,7 +17,7 @@ from typing import Any
 from gossamer.core.effects import Collect, Effect, Persist, Replay, ReserveNumbers, TellHoldings, Unicast
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
 from gossamer.core.messages import Ack
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packet_sets import PacketSets, intersection
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreError
@@ -66,6 +66,9 @@ class LogDisk:
         self._waiting: deque[Effect] = deque()
         self._busy = False
         self._collecting: PacketSets = {}
+        self._overdue: PacketSets = {}
+        self._committed = Committed({})
+        self._spared: PacketSets = {}  # what a consumer wants that came when it was about to be collected
         self._idle = asyncio.Event()
         self._idle.set()
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
@@ -107,9 +110,10 @@ class LogDisk:
     def carry_out(self, effect: Effect) -> None:
         """Carry out one effect that concerns the log and need not wait."""
         if isinstance(effect, Collect):
-            if not self._collecting:
+            if not self._collecting and not self._overdue:
                 self._loop.call_later(_COLLECT_S, self._collect)
-            self._collecting.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+            table = self._overdue if effect.overdue else self._collecting
+            table.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
         elif isinstance(effect, ReserveNumbers):
             try:
                 with self._tables:
@@ -246,11 +250,18 @@ class LogDisk:
         self._idle.set()
 
     def _collect(self) -> None:
+        overdue, self._overdue = self._overdue, {}
         numbers, self._collecting = self._collecting, {}
-        if numbers and not self.failure:
+        for sender, spared in self._spared.items():
+            numbers.setdefault(sender, RangeSet()).update(spared)
+        self._spared = {}
+        if (numbers or overdue) and not self.failure:
             try:
                 with self._tables:
-                    self.store.collect(numbers)
+                    self.store.collect(overdue)
+                    self.store.collect(numbers, spare=True)
+                    if self.store.consumers():
+                        self._spared = intersection(numbers, self.store.held())
             except StoreError as error:
                 self._fail(str(error))
 
@@ -291,6 +302,9 @@ class LogDisk:
                 committed = self.committed()
             except StoreError as error:
                 return self._fail(str(error))
+            if self._spared and committed != self._committed:
+                self._collect()
+            self._committed = committed
             self._happened(committed)
         return None
 

@@ -180,7 +180,7 @@ class Logger(Keeper):
     def _lose(self, elsewhere: PacketSets, out: Effects) -> None:
         for sender, numbers in list(self._damaged.items()):
             for first, last in numbers.difference(elsewhere.get(sender, _NOTHING)).ranges():
-                out.append(Collect(sender, first, last))
+                out.append(Collect(sender, first, last, overdue=True))
                 self._gone.setdefault(sender, RangeSet()).add(first, last)
                 remove(self._damaged, sender, first, last)
 
@@ -206,10 +206,11 @@ class Logger(Keeper):
             old = self._arrivals.popleft()
             self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
         for sender in list(self._log):
-            done = max(self._stable(sender), self._expired.get(sender, -1))
-            free = self._retention.free_below(now, sender, done)
-            for first, last in self._log[sender].within(0, free):
-                self._collect(sender, first, last, out)
+            expired = self._expired.get(sender, -1)
+            free = self._retention.free_below(now, sender, max(self._stable(sender), expired))
+            for until, overdue in ((min(free, expired), True), (free, False)):
+                for first, last in self._log[sender].within(0, until) if sender in self._log else ():
+                    self._collect(Collect(sender, first, last, overdue), out)
         self._timer.set(now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def _stable(self, sender: int) -> int:
@@ -219,9 +220,7 @@ class Logger(Keeper):
         acknowledged += [positions.get(sender, -1) for positions in self._consumers.values()]
         return min(acknowledged, default=self.ladder.streams.of(sender).prefix())
 
-    def _collect(self, sender: int, first: int, last: int, out: Effects) -> None:
-        out.append(Collect(sender, first, last))
-        self._gone.setdefault(sender, RangeSet()).add(first, last)
-        self._log[sender].discard(first, last)
-        if not self._log[sender]:
-            del self._log[sender]
+    def _collect(self, effect: Collect, out: Effects) -> None:
+        out.append(effect)
+        self._gone.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+        remove(self._log, effect.sender, effect.first, effect.last)

@@ -69,11 +69,11 @@ class LogStore(Protocol):
     def collected(self) -> PacketSets:
         """All numbers ever collected: they are never stored again, and gone for members that still want them."""
 
-    def collect(self, numbers: PacketSets) -> int:
+    def collect(self, numbers: PacketSets, *, spare: bool = False) -> int:
         """Forget these numbers, durably, in one sweep per range; returns how many were held.
 
-        Numbers that were not held are marked as collected, too: collect one that was never sent, and nobody waits
-        for it.
+        With `spare`, what a consumer has not committed stays, even if it has just appeared. Numbers that were
+        not held are marked as collected, too: collect one that was never sent, and nobody waits for it.
         """
 
     def drop_damaged(self, sender: int, seqno: int) -> None:

@@ -74,6 +74,11 @@ def unpack_consumer(name: str, value: bytes) -> Consumer:
     return Consumer(name, dict(KEY.iter_unpack(value[NUMBER.size :])), time_ns)
 
 
+def claimed_after(consumers: Iterable[Consumer], sender: int) -> int:
+    """The number after which some consumer still wants everything of this sender."""
+    return min((consumer.committed.get(sender, -1) for consumer in consumers), default=NUMBER_MAX)
+
+
 def advanced(committed: Horizon, positions: Horizon) -> Horizon:
     """Merge both: for each sender the later position."""
     return committed | {sender: max(at, committed.get(sender, 0)) for sender, at in positions.items()}
