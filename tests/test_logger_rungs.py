@@ -134,7 +134,7 @@ def test_damage_that_no_other_logger_can_repair_is_answered_as_lost():
     table = table_with(gc_rounds=1)
     table.publish(SENDER, 3)
     table.wait(1.0)
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.letters.clear()
     table.hand(Letter(READER, LOGGER, Request({SENDER: RangeSet([(1, 1)])})))
     (answer,) = table.take(NeverSent)
@@ -146,7 +146,7 @@ def test_damage_is_refilled_from_another_logger():
     table.publish(SENDER, 3)
     table.wait(1.0)
     del table.logs[LOGGER][SENDER, 1]
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.wait(10.0)
     assert numbers(table.holdings(LOGGER)) == [0, 1, 2]
 
@@ -155,7 +155,7 @@ def test_what_is_damaged_in_the_log_is_served_from_the_buffer_while_it_is_there(
     table = table_with()
     table.publish(SENDER, 3)
     table.settle()
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.letters.clear()
     table.hand(Letter(READER, LOGGER, Request({SENDER: RangeSet([(1, 1)])})))
     (answer,) = table.take(Repair)
@@ -166,7 +166,7 @@ def test_damage_that_the_other_logger_lacks_too_is_answered_as_lost():
     table = table_with(loggers=(LOGGER, OTHER), members=4, gc_rounds=1)
     table.publish(SENDER, 3)
     table.wait(1.0)
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.letters.clear()
     table.hand(Letter(OTHER, LOGGER, Holdings({SENDER: RangeSet([(0, 0), (2, 2)])})))
     table.letters.clear()

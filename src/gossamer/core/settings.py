@@ -265,7 +265,8 @@ class ProtocolSettings:
     # Membership and crashes.
     suspect_after: float = setting(
         0.0,
-        "A member not heard from for twice this long is taken for disconnected; 0 means never.",
+        "A member that was silent for this long is asked, and taken for disconnected if it does not answer for as long"
+        " again; 0 means never.",
         unit="s",
         low=0,
     )

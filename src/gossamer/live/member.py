@@ -47,7 +47,7 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
-from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
+from gossamer.core.messages import Data, Echo, Holdings, Message, NeverSent, Piece, Probe, Profile, Repair, ViewUpdate
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.say import WorthRepairing
@@ -149,7 +149,11 @@ class Member:
         self.disk: LogDisk | None = None
         if store is not None:
             self.disk = LogDisk(
-                store, travelled=envelope.original_datagram, carry_out=self._execute, happened=self.step
+                store,
+                travelled=envelope.original_datagram,
+                carry_out=self._execute,
+                happened=self.step,
+                now=self.now,
             )
 
     def now(self) -> float:
@@ -523,7 +527,7 @@ def _only_serves(effect: Effect) -> bool:
     """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
     if isinstance(effect, Unicast):
         message = effect.message
-        return isinstance(message, Repair | Holdings | Echo) or (
+        return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
             isinstance(message, ViewUpdate) and not message.sponsors
         )
     return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

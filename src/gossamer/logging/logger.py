@@ -110,8 +110,14 @@ class Logger(Keeper):
         return numbers.intersection(self._log[sender]) if sender in self._log else _NOTHING
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """What was collected from the log, what we have given up ourselves, and what nobody can send us any more."""
-        gone = RangeSet(numbers.intersection(self._gone[sender]).ranges() if sender in self._gone else ())
+        """What was collected or is damaged, what we have given up ourselves, and what nobody can send us any more.
+
+        Another logger may have what is damaged here: members believe that it is gone only if all loggers say so.
+        """
+        gone = RangeSet()
+        for table in (self._gone, self._damaged):
+            if sender in table:
+                gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
         if stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
@@ -161,8 +167,8 @@ class Logger(Keeper):
 
     def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
         """Another logger may have it; else members that ask for it are told that it is gone."""
-        remove(self._log, happened.sender, happened.seqno, happened.seqno)
-        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
+        remove(self._log, happened.sender, happened.first, happened.last)
+        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.first, happened.last)
         if not self.ladder.roster.other_loggers():
             self._lose({}, out)
 
@@ -174,7 +180,7 @@ class Logger(Keeper):
     def _lose(self, elsewhere: PacketSets, out: Effects) -> None:
         for sender, numbers in list(self._damaged.items()):
             for first, last in numbers.difference(elsewhere.get(sender, _NOTHING)).ranges():
-                out.append(Collect(sender, first, last))
+                out.append(Collect(sender, first, last, overdue=True))
                 self._gone.setdefault(sender, RangeSet()).add(first, last)
                 remove(self._damaged, sender, first, last)
 
@@ -200,10 +206,11 @@ class Logger(Keeper):
             old = self._arrivals.popleft()
             self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
         for sender in list(self._log):
-            done = max(self._stable(sender), self._expired.get(sender, -1))
-            free = self._retention.free_below(now, sender, done)
-            for first, last in self._log[sender].within(0, free):
-                self._collect(sender, first, last, out)
+            expired = self._expired.get(sender, -1)
+            free = self._retention.free_below(now, sender, max(self._stable(sender), expired))
+            for until, overdue in ((min(free, expired), True), (free, False)):
+                for first, last in self._log[sender].within(0, until) if sender in self._log else ():
+                    self._collect(Collect(sender, first, last, overdue), out)
         self._timer.set(now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def _stable(self, sender: int) -> int:
@@ -213,9 +220,7 @@ class Logger(Keeper):
         acknowledged += [positions.get(sender, -1) for positions in self._consumers.values()]
         return min(acknowledged, default=self.ladder.streams.of(sender).prefix())
 
-    def _collect(self, sender: int, first: int, last: int, out: Effects) -> None:
-        out.append(Collect(sender, first, last))
-        self._gone.setdefault(sender, RangeSet()).add(first, last)
-        self._log[sender].discard(first, last)
-        if not self._log[sender]:
-            del self._log[sender]
+    def _collect(self, effect: Collect, out: Effects) -> None:
+        out.append(effect)
+        self._gone.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+        remove(self._log, effect.sender, effect.first, effect.last)

@@ -126,7 +126,7 @@ class Sponsored(Membership):
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """The hash of our view, without members that left long ago: else it would grow for ever."""
-        self._view.forget_before(int((now - _REMEMBERED_S) * 1e6))
+        self._view.forget_left(now, _REMEMBERED_S)
         gossip.view = self._view.signature()
 
     def suspect(self, now: float, member: int, out: Effects) -> None:
@@ -208,7 +208,7 @@ class Sponsored(Membership):
         return 0 < enough < max(self._silence, self._announced // _PATIENCE)
 
     def _refresh(self, now: float) -> None:
-        """Incarnations are told apart by the clock, which goes on over a crash (000 §5.3)."""
+        """Incarnations are told apart by the clock, which goes on over a crash (000 §5.3); else we hear of it."""
         self._freshness = max(self._freshness + 1, int(now * 1e6))
 
     def _declare(self, now: float, status: int, out: Effects) -> None:
@@ -294,6 +294,7 @@ class Sponsored(Membership):
             return  # only members sponsor
         self._note_return(source)
         self._merge(now, [message.entry], out)
+        self._contradict(source, [message.entry], out)
         if self._offers(message.resume):
             seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
             if message.resume and source in self._returning:
@@ -345,8 +346,21 @@ class Sponsored(Membership):
         lacking += self._view.tombstones_of(message.entries)
         if lacking:
             out.append(Unicast(source, ViewUpdate(lacking)))
+        self._contradict(source, message.entries, out)
         self._merge(now, message.entries, out)
         self._refute(now, out)
+
+    def _contradict(self, source: int, entries: list[MemberEntry], out: Effects) -> None:
+        """Tell a member that its clock was set back: what it says of itself is older than what its earlier life said.
+
+        We only know where it was in that life, so nothing but a multicast is sure to reach it.
+        """
+        said = next((entry for entry in entries if entry.member == source), None)
+        known = self._view.get(source)
+        if said is None or known is None or known.freshness <= said.freshness or not self._standing.is_inside:
+            return
+        if (known.address != said.address or known.status == LEFT) and self._offers(False):
+            out.append(Multicast(ViewUpdate([known])))
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.view and gossip.view != self._view.signature() and self._standing.is_inside:
@@ -360,7 +374,8 @@ class Sponsored(Membership):
         mine = self._view.get(self.ladder.me)
         if mine is None:
             return
-        wrong = mine.status != MEMBER and mine.freshness > self._freshness
+        elsewhere = self.ladder.is_logger and mine.address != self.ladder.address  # nobody else has our log
+        wrong = (mine.status != MEMBER or elsewhere) and mine.freshness > self._freshness
         if self._standing.is_inside and (wrong or mine.status == LEFT):
             self._freshness = max(self._freshness, mine.freshness)
             self._declare(now, MEMBER, out)

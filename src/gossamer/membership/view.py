@@ -5,14 +5,15 @@ members that left are kept for a while as tombstones: without them, an old view 
 """
 
 from collections.abc import Iterable
+from math import inf
 
 from gossamer.core.messages import MemberEntry
 from gossamer.core.signature import Signature
 
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")
-_FORGET_EVERY = 60_000_000
-"""Tombstones are looked through each time that freshness, in microseconds, has grown by this much."""
+_FORGET_EVERY_S = 60.0
+"""Tombstones are looked through this often."""
 
 
 class View:
@@ -21,7 +22,8 @@ class View:
     def __init__(self, entries: Iterable[MemberEntry] = ()) -> None:
         self._entries = {entry.member: entry for entry in entries}
         self._signature: int | None = None
-        self._forgotten_before = 0
+        self._left: dict[int, float] = {}  # since when there is a tombstone, as far as we have looked
+        self._looked = -inf
 
     def alive(self) -> list[MemberEntry]:
         """All but the tombstones."""
@@ -90,11 +92,11 @@ class View:
             self._signature = Signature((e.member, e.status, e.freshness) for e in self.alive()).value()
         return self._signature
 
-    def forget_before(self, freshness: int) -> None:
-        """Drop tombstones older than this."""
-        if freshness <= self._forgotten_before + _FORGET_EVERY:
+    def forget_left(self, now: float, after: float) -> None:
+        """Drop tombstones that have been here for this long: by our clock, since theirs may be any."""
+        if now < self._looked + _FORGET_EVERY_S:
             return
-        self._forgotten_before = freshness
-        for entry in list(self._entries.values()):
-            if entry.status == LEFT and entry.freshness < freshness:
-                del self._entries[entry.member]
+        self._looked = now
+        self._left = {m: self._left.get(m, now) for m, e in self._entries.items() if e.status == LEFT}
+        for member in [m for m, since in self._left.items() if since < now - after]:
+            del self._entries[member], self._left[member]
