@@ -6,12 +6,14 @@ chain until it is filled, given up or found never to have been, and installs vie
 says which, `presets.py` has the choices by name).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
 from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
+from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -44,7 +46,7 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates"),
+        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "ignored"),
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
         *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
@@ -64,8 +66,12 @@ class Stack:
         worth: WorthRepairing | None = None,
         observed: bool = False,
         siblings: dict[type, Any] | None = None,
+        ignored: Counter[str] | None = None,
     ) -> None:
-        """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share."""
+        """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share.
+
+        `ignored` counts, by reason, what was said to this member and not believed.
+        """
         self.me = me
         self.address = address
         self.settings = settings
@@ -74,6 +80,7 @@ class Stack:
         self.is_member = True
         self.lone_founder = False
         self.duplicates = 0
+        self.ignored: Counter[str] = Counter() if ignored is None else ignored
         self.restored = Started({})
         self.acknowledged: dict[int, Horizon] = {}
         self.siblings: dict[type, Any] = {} if siblings is None else siblings
@@ -86,7 +93,8 @@ class Stack:
         self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
-        self.gaps = Gaps(me, self.streams, None if worth is None else ApplicationSay(worth))
+        say = None if worth is None else ApplicationSay(worth)
+        self.gaps = Gaps(self.roster, self.streams, settings, say, self.ignored)
         self._put_together()
 
     def _put_together(self) -> None:
@@ -211,11 +219,13 @@ class Stack:
         if self._heard_at is not None:
             self._heard_at[happened.source] = now
         sender = happened.sender
-        stream = self.streams.of(sender)
-        if sender == self.me and happened.first not in stream.missing:
+        if sender == self.me and happened.first not in self.streams[sender].missing:
             return  # an echo or a forgery: nobody knows our packets better than we do
+        stream = self.gaps.believe(now, sender, happened.last)
+        if stream is None:
+            return
         before = stream.next
-        fresh, gap = stream.accept(happened.run)
+        fresh, gap = stream.accept(happened.run, happened.phase == FIRST_PASS)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
@@ -262,6 +272,7 @@ class Stack:
         before, self.roster = self.roster, roster
         if (before.members, before.owed, before.loggers) != (roster.members, roster.owed, roster.loggers):
             self.peers.follow(roster)
+            self.gaps.follow_view(roster)
             _call(self._hooks.view_changed, now, before, out)
 
     def begin(self, horizon: Horizon) -> None:

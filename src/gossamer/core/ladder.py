@@ -7,6 +7,7 @@ overrides the hooks that concern it; the stack calls only those, in the order in
 Some rungs have a further contract (`parts.py`): repairs, buffers, orders, the pace, the membership.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -68,6 +69,8 @@ class Ladder(Protocol):
     """By member: how far it has all packets of a sender, as it said in a gossip with our view of the group."""
     siblings: dict[type, Any]
     """What members of one process share: a rung may keep under its own type what others would make just the same."""
+    ignored: Counter[str]
+    """How often this member was told what it does not believe, by reason."""
     is_logger: bool
     is_member: bool
     lone_founder: bool

@@ -7,7 +7,6 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from math import inf
 from random import Random
 from time import monotonic, time
@@ -46,17 +45,17 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
-from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
+from gossamer.core.messages import Data, Echo, Holdings, Leave, Message, Piece, Probe, Profile, Repair, ViewUpdate
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
+from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk
 from gossamer.live.pieces import Pieces, cut, holdings
 from gossamer.live.transport import Address, Datagrams, Transport
-from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
@@ -67,8 +66,6 @@ _SLACK_S = 0.0005
 _TICK_S = 0.001
 """Event loops count milliseconds, and may round: a timer set half of one later is never early."""
 _PROFILES_PER_S = 20
-_STRANGERS_MAX = 1000
-"""How many members outside the view have their addresses remembered."""
 
 
 class Member:
@@ -117,7 +114,7 @@ class Member:
         self._profiles_at = 0.0
         self._contacts = contacts
         self._multicast = multicast
-        self._met_at: dict[int, Address] = {}
+        self._directory = Directory(transport.endpoint, self.stats)
         self._pieces = Pieces()
         self._datagram_bytes = transport.datagram_bytes_max
         self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
@@ -132,10 +129,10 @@ class Member:
         self._replaced = replaced
         self._own_address = transport.address
         transport.ignore_self()
-        host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
-        own_address = f"{host}:{port}"
-        self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=own_address, worth=worth)
+        place = "{}:{}".format(*transport.address)
+        rng = Random(self.me)
+        self.stack = Stack(self.me, (), protocol, rng, loggers=loggers, address=place, worth=worth, ignored=self.stats)
         self.disk: LogDisk | None = None
         if store is not None:
             self.disk = LogDisk(
@@ -259,17 +256,23 @@ class Member:
             self.stats["not for us"] += 1
             return []
         if source == self.me:
-            return self.stack.step(now, NamesakeHeard(message)) if self._named else []
+            return self._heard_of_ourselves(now, message)
         if isinstance(message, Probe):
             self._answer(now, message, address)
             return []
-        if source not in self.stack.roster.addresses:
-            self._met(source, address)
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
         if isinstance(message, Repair) and self._log_has_failed(1):
             return []
-        return self.stack.step(now, arrival(source, message))
+        checked = self._directory.checked(source, message, self.stack.roster)
+        return [] if checked is None else self.stack.step(now, arrival(source, checked))
+
+    def _heard_of_ourselves(self, now: float, message: Message) -> list[Effect]:
+        """Another process speaks under our number: by right if it has our name, else it can only do harm."""
+        if self._named:
+            return self.stack.step(now, NamesakeHeard(message))
+        self.stats["not ours, under our number"] += 1
+        return self.stack.step(now, Heard(self.me, message)) if isinstance(message, Leave) else []
 
     def _heard_piece(self, now: float, header: Header, piece: Piece, address: Address) -> list[Effect]:
         try:
@@ -420,29 +423,18 @@ class Member:
         if self._multicast:
             self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
             return
-        known = (self._address_of(m) for m in self.stack.roster.others())
+        roster = self.stack.roster
+        known = (self._directory.of(member, roster) for member in roster.others())
         for address in dict.fromkeys([*filter(None, known), *self._contacts]):
             if address != self._own_address:
                 self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
     def _send_to(self, member: int, datagrams: list[bytes]) -> None:
-        address = self._address_of(member)
+        address = self._directory.of(member, self.stack.roster)
         if address is None:
             self.stats["no address"] += len(datagrams)
         else:
             self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
-
-    def _address_of(self, member: int) -> Address | None:
-        """As the view says. Where a datagram came from proves nothing: others may replay what is authentic."""
-        text = self.stack.roster.addresses.get(member)
-        return self._met_at.get(member) if text is None else _parsed(text)
-
-    def _met(self, member: int, address: Address) -> None:
-        """Remember the address of a member that is not in the view: the latest of these can be answered."""
-        self._met_at.pop(member, None)
-        self._met_at[member] = address
-        if len(self._met_at) > _STRANGERS_MAX:
-            del self._met_at[next(iter(self._met_at))]
 
     # Time.
 
@@ -467,12 +459,6 @@ class Member:
                 self.progress()
         else:
             self._arm()
-
-
-@lru_cache(maxsize=10_000)
-def _parsed(text: str) -> Address | None:
-    host, _, port = text.rpartition(":")
-    return (host, int(port)) if host and port.isdigit() and 0 < int(port) <= PORT_MAX else None
 
 
 def _only_serves(effect: Effect) -> bool:

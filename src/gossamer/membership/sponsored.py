@@ -46,6 +46,10 @@ _REMEMBERED_S = 7200.0
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
+_AHEAD_S = 86_400.0
+"""An entry is at most this far ahead of our clock, or it is ignored: whoever lies about a member leaves it room to
+refute that. So the clocks of a group may differ by a day."""
+
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
 _PATIENCE = 16
@@ -287,6 +291,8 @@ class Sponsored(Membership):
     def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
         if message.entry.member != source or message.entry.status != JOINING:
             return
+        if not self._credible(now, [message.entry]):
+            return
         if not self._happens(Event.ASKED_TO_SPONSOR):
             return  # only members sponsor
         self._note_return(source)
@@ -297,7 +303,8 @@ class Sponsored(Membership):
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
                 seen |= {sender: known.get(sender, -1) for sender in seen if sender != source}
-            out.append(Unicast(source, ViewUpdate(self._view.alive(), seen=seen, sponsors=True)))
+            entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
+            out.append(Unicast(source, ViewUpdate(entries, seen=seen, sponsors=True)))
 
     def _note_return(self, source: int) -> None:
         """Whether a process that wants to join is a member that crashed: then there is something to go on with."""
@@ -313,7 +320,14 @@ class Sponsored(Membership):
         if not self._standing.is_inside:
             return
         known = self._view.get(source)
-        self._merge(now, [MemberEntry(source, LEFT, message.freshness, known is not None and known.logger)], out)
+        left = MemberEntry(source, LEFT, message.freshness, known is not None and known.logger)
+        if not self._credible(now, [left]):
+            return
+        if source == self.ladder.me:
+            self._freshness = max(self._freshness, message.freshness)
+            self._declare(now, MEMBER, out)
+            return
+        self._merge(now, [left], out)
         entry = self._view.get(source)
         if entry is not None and self._offers(False):
             out.append(Unicast(source, ViewUpdate([entry], sponsors=True)))
@@ -329,18 +343,27 @@ class Sponsored(Membership):
     # Views.
 
     def _told(self, now: float, source: int, message: ViewUpdate, out: Effects) -> None:
+        entries = self._credible(now, message.entries)
         if message.sponsors:
             self._count_sponsor(now, source, message, out)
         if self._standing is Standing.ALONE:
-            self._meet(now, message.entries, out)
-        elif self._others(message.entries):
+            self._meet(now, entries, out)
+        elif self._others(entries):
             self.overheard(now, source)
-        lacking = self._view.fresher_than(message.entries) if message.answer else []
-        lacking += self._view.tombstones_of(message.entries)
+        lacking = self._view.fresher_than(entries) if message.answer else []
+        lacking += self._view.tombstones_of(entries)
         if lacking:
             out.append(Unicast(source, ViewUpdate(lacking)))
-        self._merge(now, message.entries, out)
+        self._merge(now, entries, out)
         self._refute(now, out)
+
+    def _credible(self, now: float, entries: list[MemberEntry]) -> list[MemberEntry]:
+        """Those that are not too far ahead of our clock; the others are counted."""
+        latest = int((now + _AHEAD_S) * 1e6)
+        credible = [entry for entry in entries if entry.freshness <= latest]
+        if len(credible) < len(entries):
+            self.ladder.ignored["entries ahead of our clock"] += len(entries) - len(credible)
+        return credible
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.view and gossip.view != self._view.signature() and self._standing.is_inside:
@@ -354,7 +377,8 @@ class Sponsored(Membership):
         mine = self._view.get(self.ladder.me)
         if mine is None:
             return
-        wrong = mine.status != MEMBER and mine.freshness > self._freshness
+        elsewhere = mine.address != self.ladder.address and not self.ladder.restored.recovers
+        wrong = mine.freshness > self._freshness and (mine.status != MEMBER or elsewhere)
         if self._standing.is_inside and (wrong or mine.status == LEFT):
             self._freshness = max(self._freshness, mine.freshness)
             self._declare(now, MEMBER, out)
