@@ -50,8 +50,8 @@ class Stack:
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
         *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
-        *("_arrivals", "_at_once", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages", "_observed"),
-        *("_on_accepted", "_reserved", "_rounds", "_rung_inputs", "_timers"),
+        *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
+        *("_observed", "_on_accepted", "_reserved", "_rounds", "_rung_inputs", "_timers"),
     )
 
     def __init__(
@@ -110,10 +110,13 @@ class Stack:
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
         self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed)
         self._messages: dict[type, list[Any]] = {}
+        self._from_strangers: dict[type, list[Any]] = {}
         self._rung_inputs: dict[type, InputHandler] = {}
         for rung in rungs.all:
             for kind, handler in rung.messages().items():
                 self._messages.setdefault(kind, []).append(handler)
+                if kind in rung.from_strangers or not self.membership.self_organized:
+                    self._from_strangers.setdefault(kind, []).append(handler)
             self._rung_inputs.update(rung.inputs())
 
     # The automaton.
@@ -317,6 +320,10 @@ class Stack:
         message = happened.message
         if (not self.is_member or self.lone_founder) and type(message) not in self.membership.outside:
             self.membership.overheard(now, happened.source)
+            return
+        if not self.roster.knows(happened.source):
+            for handler in self._from_strangers.get(type(message), ()):
+                handler(now, happened.source, message, out)
             return
         if self._heard_at is not None:
             self._heard_at[happened.source] = now

@@ -98,6 +98,10 @@ class Rung:
 
     gossips: ClassVar[bool] = False
     """Whether this rung needs the member to gossip, not only to be asked when it does."""
+    from_strangers: ClassVar[tuple[type, ...]] = ()
+    """The messages that concern this rung even if they come from a process that is not in the view.
+
+    To answer one with more bytes than it cost would lend an attacker our line."""
 
     def __init__(self, ladder: Ladder) -> None:
         self.ladder = ladder

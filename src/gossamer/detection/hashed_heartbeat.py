@@ -27,6 +27,7 @@ class HashedHeartbeat(Rung):
     """What a member knows of idle senders, itself among them."""
 
     gossips = True
+    from_strangers = (Heartbeat,)  # the last word of one that has left may come late
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)

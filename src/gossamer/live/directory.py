@@ -5,9 +5,10 @@ number and a port, of one host, within reach of the group: a name would have to 
 hosts, or to a host that has nothing to do with the group, is what an attacker wants. A group on loopback stays there.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from ipaddress import IPv4Address, ip_address
 
+from gossamer.core.budget import Budget
 from gossamer.core.messages import Join, Leave, MemberEntry, Message, ViewUpdate
 from gossamer.core.roster import Roster
 from gossamer.live.transport import Address, Endpoint
@@ -17,6 +18,10 @@ from gossamer.settings.addresses import PORT_MAX
 _STRANGERS_MAX = 1000
 """How many members outside the view have their addresses remembered."""
 _PARSED_MAX = 10_000
+_MESSAGES_PER_S = 20
+"""What one address outside the view may say in a second, besides packets; a process that joins says as much."""
+_JOINS_PER_S = 100
+"""How many wishes to join, from whatever address, are heard in a second: each is answered with the whole view."""
 
 
 class Directory:
@@ -28,11 +33,26 @@ class Directory:
         self._ignored = ignored
         self._parsed: dict[str, Address | None] = {}
         self._outside: dict[int, Address] = {}
+        self._joins = Budget(_JOINS_PER_S, burst=_JOINS_PER_S)
+        self._budgets: OrderedDict[Address, Budget] = OrderedDict()  # of addresses outside the view
 
     def of(self, member: int, roster: Roster) -> Address | None:
         """Where `member` can be reached: as the view says, else as it said when it asked to join, or before it left."""
         text = roster.addresses.get(member)
         return self._outside.get(member) if text is None else self.parse(text)
+
+    def hears(self, now: float, source: int, message: Message, address: Address, roster: Roster) -> bool:
+        """Whether we can afford to hear this from `address`; it may be forged if its source is not in the view."""
+        is_join = isinstance(message, Join)
+        if not is_join and roster.knows(source):
+            return True
+        budget = self._budgets.pop(address, None) or Budget(_MESSAGES_PER_S, burst=2 * _MESSAGES_PER_S)
+        self._budgets[address] = budget
+        if len(self._budgets) > _STRANGERS_MAX:
+            self._budgets.popitem(last=False)
+        affordable = budget.take(now) == 1 and (not is_join or self._joins.take(now) == 1)
+        self._ignored["too much from strangers"] += not affordable
+        return affordable
 
     def checked(self, source: int, message: Message, roster: Roster) -> Message | None:
         """The message without members that have impossible addresses; None if there is nothing left of it.

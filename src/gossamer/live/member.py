@@ -264,7 +264,10 @@ class Member:
             return self._heard_piece(now, header, message, address)
         if isinstance(message, Repair) and self._log_has_failed(1):
             return []
-        checked = self._directory.checked(source, message, self.stack.roster)
+        roster = self.stack.roster
+        if not isinstance(message, Repair) and not self._directory.hears(now, source, message, address, roster):
+            return []
+        checked = self._directory.checked(source, message, roster)
         return [] if checked is None else self.stack.step(now, arrival(source, checked))
 
     def _heard_of_ourselves(self, now: float, message: Message) -> list[Effect]:

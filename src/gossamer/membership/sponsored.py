@@ -52,6 +52,10 @@ refute that. So the clocks of a group may differ by a day."""
 
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
+_JOIN_S = 30.0
+"""A process that has not become a member for this long does not want to, or never existed."""
+_JOINING_MAX = 64
+"""If more want to join at a time, the one that has wanted to for longest is forgotten, and may ask again."""
 _PATIENCE = 16
 """A process that hears others announces itself this many times as often before it founds a group all the same."""
 
@@ -62,6 +66,7 @@ class Sponsored(Membership):
     gossips = True
     self_organized = True
     outside = (Join, Leave, ViewUpdate)
+    from_strangers = (Join, Leave, ViewUpdate, Gossip)
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
@@ -78,6 +83,7 @@ class Sponsored(Membership):
         self._has_founded = False
         self._sponsored = False  # whether it has enough sponsors, and waits for a moment before it is in
         self._returning: dict[int, None] = {}
+        self._joining: dict[tuple[int, int], float] = {}  # by member and freshness: since when
         self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
         self._announcing = ladder.timer(self._announce)
         self._answering = ladder.timer(self._answer_namesake)
@@ -128,6 +134,11 @@ class Sponsored(Membership):
         """Somebody is there, and should answer: it is not for us to found the group."""
         self._silence = 0
 
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """Forget those that wanted to join and never came."""
+        if self._joining or self.ladder.roster.joining:
+            self._forget_newcomers(now, out)
+
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """The hash of our view, without members that left long ago: else it would grow for ever."""
         self._view.forget_before(int((now - _REMEMBERED_S) * 1e6))
@@ -137,9 +148,26 @@ class Sponsored(Membership):
         """Put down as disconnected a member that is not heard any more; if it lives, it refutes that."""
         entry = self._view.get(member)
         if entry is not None and entry.status in (MEMBER, JOINING) and self._standing.is_inside:
-            doubt = MemberEntry(member, DISCONNECTED, entry.freshness + 1, entry.logger, entry.address)
+            doubt = self._unheard(entry)
             self._merge(now, [doubt], out)
             out.append(Multicast(ViewUpdate([doubt])))
+
+    def _unheard(self, entry: MemberEntry) -> MemberEntry:
+        """What becomes of a member that is not heard: it may be back, but one that never was a member has no claim."""
+        fresher = entry.freshness + 1
+        if entry.status == JOINING and entry.member not in self._returning:
+            return MemberEntry(entry.member, LEFT, fresher, entry.logger)
+        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address)
+
+    def _forget_newcomers(self, now: float, out: Effects) -> None:
+        newcomers = {(e.member, e.freshness): e for e in self._view.newcomers() if e.member != self.ladder.me}
+        self._joining = {which: self._joining.get(which, now) for which in newcomers}
+        longest = sorted(newcomers, key=lambda which: (self._joining[which], which))
+        too_many = len(longest) - _JOINING_MAX
+        gone = [w for at, w in enumerate(longest) if at < too_many or self._joining[w] < now - _JOIN_S]
+        if gone and self._standing.is_inside:
+            self.ladder.ignored["joins that came to nothing"] += len(gone)
+            self._merge(now, [self._unheard(newcomers[which]) for which in gone], out)
 
     def _look(self, now: float, out: Effects) -> None:
         """A member that has been away for longer than any log keeps anything for it has left: it may join again."""
@@ -367,7 +395,12 @@ class Sponsored(Membership):
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.view and gossip.view != self._view.signature() and self._standing.is_inside:
-            out.append(Unicast(source, ViewUpdate(self._view.alive(), answer=True)))
+            known = self._view.get(source)
+            if self.ladder.roster.knows(source):
+                entries = self._view.alive()
+            else:  # as little as makes it say who it is, or that it has not left
+                entries = [self._entry(MEMBER) if known is None else known]
+            out.append(Unicast(source, ViewUpdate(entries, answer=True)))
 
     def _refute(self, now: float, out: Effects) -> None:
         """Somebody holds a fresher but wrong entry of us (of an earlier life, or by suspicion): correct it.

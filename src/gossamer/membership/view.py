@@ -13,6 +13,8 @@ LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")
 _FORGET_EVERY = 60_000_000
 """Tombstones are looked through each time that freshness, in microseconds, has grown by this much."""
+_ENTRIES_MAX = 100_000
+"""A larger view is made up."""
 
 
 class View:
@@ -36,7 +38,8 @@ class View:
         taken = []
         for entry in entries:
             known = self._entries.get(entry.member)
-            if entry.status < len(STATUS_NAMES) and (known is None or entry.freshness > known.freshness):
+            is_news = len(self._entries) < _ENTRIES_MAX if known is None else entry.freshness > known.freshness
+            if is_news and entry.status < len(STATUS_NAMES):
                 self._entries[entry.member] = entry
                 taken.append(entry)
         if taken:
@@ -56,6 +59,10 @@ class View:
     def members(self) -> tuple[int, ...]:
         """Those in reach, ascending; also those that are about to join, for they must hear what comes."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status in (MEMBER, JOINING)))
+
+    def newcomers(self) -> list[MemberEntry]:
+        """Those that are about to join."""
+        return [e for e in self._entries.values() if e.status == JOINING]
 
     def joining(self) -> frozenset[int]:
         """Those of them that do not yet know from where on they are members."""
