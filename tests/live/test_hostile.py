@@ -20,6 +20,7 @@ from gossamer.core.messages import (
     Leave,
     MemberEntry,
     Message,
+    Probe,
     Recall,
     Request,
     Solicit,
@@ -250,6 +251,8 @@ def test_strangers_are_not_answered_with_more_than_they_said():
                 Recall(0),
                 ViewUpdate([], answer=True),
                 Heartbeats({}, answer=True),
+                Probe(1),
+                Probe(2, padding=bytes(100)),
             ]
             with liar(shared) as stranger:
                 for lie in lies:

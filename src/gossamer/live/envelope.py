@@ -23,6 +23,8 @@ class Envelope(Protocol):
 
     overhead_bytes: int
     """How many bytes a repair, the longest datagram that carries a body, has besides the body."""
+    is_sealed: bool
+    """Whether only those who have the key can speak."""
 
     def close(self, message: Message) -> bytes:
         """The datagram for a message of ours."""
@@ -55,6 +57,7 @@ class OpenEnvelope:
     """No key: everybody can read and write."""
 
     overhead_bytes = REPAIR_BYTES
+    is_sealed = False
 
     def __init__(self, header: Header) -> None:
         self._header = header
@@ -90,6 +93,8 @@ class OpenEnvelope:
 
 class SealedEnvelope:
     """With a key: authenticated, encrypted, and safe from replays (see `wire.sealing`)."""
+
+    is_sealed = True
 
     def __init__(self, header: Header, keys: KeyRing, incarnation: bytes) -> None:
         from gossamer.wire import sealing  # needs `cryptography`, which groups without a key do not load

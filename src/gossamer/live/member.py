@@ -60,12 +60,15 @@ from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
+from gossamer.wire import size as encoded_size
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not rearmed."""
 _TICK_S = 0.001
 """Event loops count milliseconds, and may round: a timer set half of one later is never early."""
 _PROFILES_PER_S = 20
+_ANSWER_TIMES = 3
+"""An answer to anybody is at most this many times as long as the question."""
 
 
 class Member:
@@ -299,7 +302,9 @@ class Member:
         self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
         if self._profiles_at <= now:
             answer = self._envelope.close(Profile(probe.nonce, b"{}" if probe.aloud else self._profile()))
-            if probe.aloud:
+            if not self._envelope.is_sealed and len(answer) > _ANSWER_TIMES * encoded_size(probe):
+                self.stats["probes too short to be answered"] += 1
+            elif probe.aloud:
                 self._transport.send_to_group([answer])
             else:
                 self._transport.send_to([answer], address)
