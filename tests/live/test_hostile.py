@@ -237,7 +237,7 @@ def test_strangers_are_not_answered_with_more_than_they_said():
     async def story():
         shared = settings()
         async with joined(3, shared) as groups:
-            a, b, c = groups
+            a, _, c = groups
             heard = c.subscribe("n")
             for _ in range(20):
                 a.publish("n", bytes(50_000))

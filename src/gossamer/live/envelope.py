@@ -4,6 +4,7 @@ Both envelopes can repair with a datagram as its sender sent it: what a log hold
 """
 
 from collections.abc import Sequence
+from time import time
 from typing import Protocol
 
 from gossamer.core.ids import Phase
@@ -103,8 +104,8 @@ class SealedEnvelope:
         self._header = header
         self.overhead_bytes = REPAIR_BYTES + 2 * sealing.SEAL_BYTES
         self.keys = keys
-        self._sealer = sealing.Sealer(self.keys, incarnation)
-        self._opener = sealing.Opener(self.keys)
+        self._sealer = sealing.Sealer(self.keys, incarnation, clock=time)
+        self._opener = sealing.Opener(self.keys, clock=time)
         self._malformed = 0
 
     def close(self, message: Message) -> bytes:
