@@ -6,6 +6,7 @@ chain until it is filled, given up or found never to have been, and installs vie
 says which, `presets.py` has the choices by name).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
@@ -45,12 +46,12 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates"),
+        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "ignored"),
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
         *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
-        *("_arrivals", "_at_once", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages", "_observed"),
-        *("_on_accepted", "_out", "_reserved", "_rounds", "_rung_inputs", "_timers"),
+        *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
+        *("_observed", "_on_accepted", "_out", "_reserved", "_rounds", "_rung_inputs", "_timers"),
     )
 
     def __init__(
@@ -65,8 +66,12 @@ class Stack:
         worth: WorthRepairing | None = None,
         observed: bool = False,
         siblings: dict[type, Any] | None = None,
+        ignored: Counter[str] | None = None,
     ) -> None:
-        """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share."""
+        """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share.
+
+        `ignored` counts, by reason, what was said to this member and not believed.
+        """
         self.me = me
         self.address = address
         self.settings = settings
@@ -75,6 +80,7 @@ class Stack:
         self.is_member = True
         self.lone_founder = False
         self.duplicates = 0
+        self.ignored: Counter[str] = Counter() if ignored is None else ignored
         self.restored = Started({})
         self.acknowledged: dict[int, Horizon] = {}
         self.siblings: dict[type, Any] = {} if siblings is None else siblings
@@ -88,7 +94,8 @@ class Stack:
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
         self._out: Effects = []
-        self.gaps = Gaps(me, self.streams, None if worth is None else ApplicationSay(worth), settings.loss_patience)
+        say = None if worth is None else ApplicationSay(worth)
+        self.gaps = Gaps(self.roster, self.streams, settings, say, self.ignored)
         self._put_together()
 
     def _put_together(self) -> None:
@@ -104,10 +111,13 @@ class Stack:
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
         self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed)
         self._messages: dict[type, list[Any]] = {}
+        self._from_strangers: dict[type, list[Any]] = {}
         self._rung_inputs: dict[type, InputHandler] = {}
         for rung in rungs.all:
             for kind, handler in rung.messages().items():
                 self._messages.setdefault(kind, []).append(handler)
+                if kind in rung.from_strangers or not self.membership.self_organized:
+                    self._from_strangers.setdefault(kind, []).append(handler)
             self._rung_inputs.update(rung.inputs())
 
     # The automaton.
@@ -229,13 +239,15 @@ class Stack:
         if self._heard_at is not None:
             self._heard_at[happened.source] = now
         sender = happened.sender
-        stream = self.streams.of(sender)
-        if sender == self.me and happened.first not in stream.missing:
+        if sender == self.me and happened.first not in self.streams[sender].missing:
             return  # an echo or a forgery: nobody knows our packets better than we do
+        stream = self.gaps.believe(now, sender, happened.last)
+        if stream is None:
+            return
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        fresh, gap = stream.accept(happened.run)
+        fresh, gap = stream.accept(happened.run, happened.phase == FIRST_PASS)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
@@ -282,6 +294,7 @@ class Stack:
         before, self.roster = self.roster, roster
         if (before.members, before.owed, before.loggers) != (roster.members, roster.owed, roster.loggers):
             self.peers.follow(roster)
+            self.gaps.follow_view(roster)
             _call(self._hooks.view_changed, now, before, out)
 
     def begin(self, horizon: Horizon) -> None:
@@ -326,6 +339,10 @@ class Stack:
         message = happened.message
         if (not self.is_member or self.lone_founder) and type(message) not in self.membership.outside:
             self.membership.overheard(now, happened.source)
+            return
+        if not self.roster.knows(happened.source):
+            for handler in self._from_strangers.get(type(message), ()):
+                handler(now, happened.source, message, out)
             return
         if self._heard_at is not None:
             self._heard_at[happened.source] = now

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable
-from functools import lru_cache
 from math import inf
 from random import Random
 from time import monotonic, time
@@ -47,29 +46,42 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
-from gossamer.core.messages import Data, Echo, Holdings, Message, NeverSent, Piece, Probe, Profile, Repair, ViewUpdate
+from gossamer.core.messages import (
+    Data,
+    Echo,
+    Holdings,
+    Leave,
+    Message,
+    NeverSent,
+    Piece,
+    Probe,
+    Profile,
+    Repair,
+    ViewUpdate,
+)
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
+from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk
 from gossamer.live.pieces import Pieces, cut, holdings
 from gossamer.live.transport import Address, Datagrams, Transport
-from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
+from gossamer.wire import size as encoded_size
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not rearmed."""
 _TICK_S = 0.001
 """Event loops count milliseconds, and may round: a timer set half of one later is never early."""
 _PROFILES_PER_S = 20
-_STRANGERS_MAX = 1000
-"""How many members outside the view have their addresses remembered."""
+_ANSWER_TIMES = 3
+"""An answer to anybody is at most this many times as long as the question."""
 _FAULTS_MAX, _FAULTS_S = 20, 10.0
 """A member that meets with so many errors of its own in this time cannot go on."""
 _log = logging.getLogger("gossamer")
@@ -125,7 +137,7 @@ class Member:
         self._profiles_at = 0.0
         self._contacts = contacts
         self._multicast = multicast
-        self._met_at: dict[int, Address] = {}
+        self._directory = Directory(transport.endpoint, self.stats)
         self._pieces = Pieces()
         self._datagram_bytes = transport.datagram_bytes_max
         self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
@@ -142,10 +154,10 @@ class Member:
         self._faults_at: deque[float] = deque(maxlen=_FAULTS_MAX)
         self._own_address = transport.address
         transport.ignore_self()
-        host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
-        own_address = f"{host}:{port}"
-        self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=own_address, worth=worth)
+        place = "{}:{}".format(*transport.address)
+        rng = Random(self.me)
+        self.stack = Stack(self.me, (), protocol, rng, loggers=loggers, address=place, worth=worth, ignored=self.stats)
         self.disk: LogDisk | None = None
         if store is not None:
             self.disk = LogDisk(
@@ -297,17 +309,26 @@ class Member:
             self.stats["not for us"] += 1
             return []
         if source == self.me:
-            return self.stack.step(now, NamesakeHeard(message)) if self._named else []
+            return self._heard_of_ourselves(now, message)
         if isinstance(message, Probe):
             self._answer(now, message, address)
             return []
-        if source not in self.stack.roster.addresses:
-            self._met(source, address)
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
         if isinstance(message, Repair) and self._log_has_failed(1):
             return []
-        return self.stack.step(now, arrival(source, message))
+        roster = self.stack.roster
+        if not isinstance(message, Repair) and not self._directory.hears(now, source, message, address, roster):
+            return []
+        checked = self._directory.checked(source, message, roster)
+        return [] if checked is None else self.stack.step(now, arrival(source, checked))
+
+    def _heard_of_ourselves(self, now: float, message: Message) -> list[Effect]:
+        """Another process speaks under our number: by right if it has our name, else it can only do harm."""
+        if self._named:
+            return self.stack.step(now, NamesakeHeard(message))
+        self.stats["not ours, under our number"] += 1
+        return self.stack.step(now, Heard(self.me, message)) if isinstance(message, Leave) else []
 
     def _heard_piece(self, now: float, header: Header, piece: Piece, address: Address) -> list[Effect]:
         try:
@@ -331,7 +352,9 @@ class Member:
         self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
         if self._profiles_at <= now:
             answer = self._envelope.close(Profile(probe.nonce, b"{}" if probe.aloud else self._profile()))
-            if probe.aloud:
+            if not self._envelope.is_sealed and len(answer) > _ANSWER_TIMES * encoded_size(probe):
+                self.stats["probes too short to be answered"] += 1
+            elif probe.aloud:
                 self._transport.send_to_group([answer])
             else:
                 self._transport.send_to([answer], address)
@@ -465,29 +488,18 @@ class Member:
         if self._multicast:
             self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
             return
-        known = (self._address_of(m) for m in self.stack.roster.others())
+        roster = self.stack.roster
+        known = (self._directory.of(member, roster) for member in roster.others())
         for address in dict.fromkeys([*filter(None, known), *self._contacts]):
             if address != self._own_address:
                 self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
 
     def _send_to(self, member: int, datagrams: list[bytes]) -> None:
-        address = self._address_of(member)
+        address = self._directory.of(member, self.stack.roster)
         if address is None:
             self.stats["no address"] += len(datagrams)
         else:
             self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
-
-    def _address_of(self, member: int) -> Address | None:
-        """As the view says. Where a datagram came from proves nothing: others may replay what is authentic."""
-        text = self.stack.roster.addresses.get(member)
-        return self._met_at.get(member) if text is None else _parsed(text)
-
-    def _met(self, member: int, address: Address) -> None:
-        """Remember the address of a member that is not in the view: the latest of these can be answered."""
-        self._met_at.pop(member, None)
-        self._met_at[member] = address
-        if len(self._met_at) > _STRANGERS_MAX:
-            del self._met_at[next(iter(self._met_at))]
 
     # Time.
 
@@ -512,12 +524,6 @@ class Member:
                 self.progress()
         else:
             self._arm()
-
-
-@lru_cache(maxsize=10_000)
-def _parsed(text: str) -> Address | None:
-    host, _, port = text.rpartition(":")
-    return (host, int(port)) if host and port.isdigit() and 0 < int(port) <= PORT_MAX else None
 
 
 _FOR_APPLICATION = (Deliver, ReportLost, MarkStable, BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken)

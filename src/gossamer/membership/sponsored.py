@@ -46,8 +46,17 @@ _REMEMBERED_S = 7200.0
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 
+_WRITTEN_S = 1.77e9
+_AHEAD_S = 100 * 365 * 86_400.0
+"""An entry is at most a century ahead of our clock, or of 2026 if our clock was never set; else it is ignored. So a lie
+about a member leaves it room to refute it, and clocks may differ by years."""
+
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
+_JOIN_S = 30.0
+"""A process that has not become a member for this long does not want to, or never existed."""
+_JOINING_MAX = 64
+"""If more want to join at a time, the one that has wanted to for longest is forgotten, and may ask again."""
 _PATIENCE = 16
 """A process that hears others announces itself this many times as often before it founds a group all the same."""
 
@@ -58,6 +67,7 @@ class Sponsored(Membership):
     gossips = True
     self_organized = True
     outside = (Join, Leave, ViewUpdate)
+    from_strangers = (Join, Leave, ViewUpdate, Gossip)
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
@@ -74,6 +84,7 @@ class Sponsored(Membership):
         self._has_founded = False
         self._sponsored = False  # whether it has enough sponsors, and waits for a moment before it is in
         self._returning: dict[int, None] = {}
+        self._joining: dict[tuple[int, int], float] = {}  # by member and freshness: since when
         self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
         self._announcing = ladder.timer(self._announce)
         self._answering = ladder.timer(self._answer_namesake)
@@ -124,6 +135,11 @@ class Sponsored(Membership):
         """Somebody is there, and should answer: it is not for us to found the group."""
         self._silence = 0
 
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """Forget those that wanted to join and never came."""
+        if self._joining or self.ladder.roster.joining:
+            self._forget_newcomers(now, out)
+
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """The hash of our view, without members that left long ago: else it would grow for ever."""
         self._view.forget_left(now, _REMEMBERED_S)
@@ -133,9 +149,26 @@ class Sponsored(Membership):
         """Put down as disconnected a member that is not heard any more; if it lives, it refutes that."""
         entry = self._view.get(member)
         if entry is not None and entry.status in (MEMBER, JOINING) and self._standing.is_inside:
-            doubt = MemberEntry(member, DISCONNECTED, entry.freshness + 1, entry.logger, entry.address)
+            doubt = self._unheard(entry)
             self._merge(now, [doubt], out)
             out.append(Multicast(ViewUpdate([doubt])))
+
+    def _unheard(self, entry: MemberEntry) -> MemberEntry:
+        """What becomes of a member that is not heard: it may be back, but one that never was a member has no claim."""
+        fresher = entry.freshness + 1
+        if entry.status == JOINING and entry.member not in self._returning:
+            return MemberEntry(entry.member, LEFT, fresher, entry.logger)
+        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address)
+
+    def _forget_newcomers(self, now: float, out: Effects) -> None:
+        newcomers = {(e.member, e.freshness): e for e in self._view.newcomers() if e.member != self.ladder.me}
+        self._joining = {which: self._joining.get(which, now) for which in newcomers}
+        longest = sorted(newcomers, key=lambda which: (self._joining[which], which))
+        too_many = len(longest) - _JOINING_MAX
+        gone = [w for at, w in enumerate(longest) if at < too_many or self._joining[w] < now - _JOIN_S]
+        if gone and self._standing.is_inside:
+            self.ladder.ignored["joins that came to nothing"] += len(gone)
+            self._merge(now, [self._unheard(newcomers[which]) for which in gone], out)
 
     def _look(self, now: float, out: Effects) -> None:
         """A member that has been away for longer than any log keeps anything for it has left: it may join again."""
@@ -290,6 +323,8 @@ class Sponsored(Membership):
     def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
         if message.entry.member != source or message.entry.status != JOINING:
             return
+        if not self._credible(now, [message.entry]):
+            return
         if not self._happens(Event.ASKED_TO_SPONSOR):
             return  # only members sponsor
         self._note_return(source)
@@ -301,7 +336,8 @@ class Sponsored(Membership):
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
                 seen |= {sender: known.get(sender, -1) for sender in seen if sender != source}
-            out.append(Unicast(source, ViewUpdate(self._view.alive(), seen=seen, sponsors=True)))
+            entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
+            out.append(Unicast(source, ViewUpdate(entries, seen=seen, sponsors=True)))
 
     def _note_return(self, source: int) -> None:
         """Whether a process that wants to join is a member that crashed: then there is something to go on with."""
@@ -317,7 +353,14 @@ class Sponsored(Membership):
         if not self._standing.is_inside:
             return
         known = self._view.get(source)
-        self._merge(now, [MemberEntry(source, LEFT, message.freshness, known is not None and known.logger)], out)
+        left = MemberEntry(source, LEFT, message.freshness, known is not None and known.logger)
+        if not self._credible(now, [left]):
+            return
+        if source == self.ladder.me:
+            self._freshness = max(self._freshness, message.freshness)
+            self._declare(now, MEMBER, out)
+            return
+        self._merge(now, [left], out)
         entry = self._view.get(source)
         if entry is not None and self._offers(False):
             out.append(Unicast(source, ViewUpdate([entry], sponsors=True)))
@@ -333,38 +376,52 @@ class Sponsored(Membership):
     # Views.
 
     def _told(self, now: float, source: int, message: ViewUpdate, out: Effects) -> None:
+        entries = self._credible(now, message.entries)
         if message.sponsors:
             self._count_sponsor(now, source, message, out)
         if self._standing is Standing.ALONE:
-            self._meet(now, message.entries, out)
-        elif self._others(message.entries):
+            self._meet(now, entries, out)
+        elif self._others(entries):
             self.overheard(now, source)
-        if message.answer:
-            lacking = self._view.fresher_than(message.entries)
-        else:  # as after a partition: a member that does not know what is thought of it cannot refute it
-            lacking = self._view.doubt_of(source, message.entries)
-        lacking += self._view.tombstones_of(message.entries)
+        lacking = self._view.fresher_than(entries) if message.answer else []
+        lacking += self._view.tombstones_of(entries)
         if lacking:
             out.append(Unicast(source, ViewUpdate(lacking)))
-        self._contradict(source, message.entries, out)
-        self._merge(now, message.entries, out)
+        self._contradict(source, entries, out)
+        self._merge(now, entries, out)
         self._refute(now, out)
 
     def _contradict(self, source: int, entries: list[MemberEntry], out: Effects) -> None:
-        """Tell a member that its clock was set back: what it says of itself is older than what its earlier life said.
+        """What a member says of itself is older than what we hold: tell it, or it cannot refute it.
 
-        We only know where it was in that life, so nothing but a multicast is sure to reach it.
+        It was taken for disconnected while it was cut off; or its clock was set back since its earlier life: then we
+        only know where it was in that life, and nothing but a multicast is sure to reach it.
         """
         said = next((entry for entry in entries if entry.member == source), None)
         known = self._view.get(source)
         if said is None or known is None or known.freshness <= said.freshness or not self._standing.is_inside:
             return
-        if (known.address != said.address or known.status == LEFT) and self._offers(False):
-            out.append(Multicast(ViewUpdate([known])))
+        if known.address != said.address or known.status == LEFT:
+            out.extend([Multicast(ViewUpdate([known]))] if self._offers(False) else [])
+        elif known.status != MEMBER and said.status == MEMBER:
+            out.append(Unicast(source, ViewUpdate([known])))
+
+    def _credible(self, now: float, entries: list[MemberEntry]) -> list[MemberEntry]:
+        """Those that are not too far ahead of any clock; the others are counted."""
+        latest = int((max(now, _WRITTEN_S) + _AHEAD_S) * 1e6)
+        credible = [entry for entry in entries if entry.freshness <= latest]
+        if len(credible) < len(entries):
+            self.ladder.ignored["entries ahead of our clock"] += len(entries) - len(credible)
+        return credible
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.view and gossip.view != self._view.signature() and self._standing.is_inside:
-            out.append(Unicast(source, ViewUpdate(self._view.alive(), answer=True)))
+            known = self._view.get(source)
+            if self.ladder.roster.knows(source):
+                entries = self._view.alive()
+            else:  # as little as makes it say who it is, or that it has not left
+                entries = [self._entry(MEMBER) if known is None else known]
+            out.append(Unicast(source, ViewUpdate(entries, answer=True)))
 
     def _refute(self, now: float, out: Effects) -> None:
         """Somebody holds a fresher but wrong entry of us (of an earlier life, or by suspicion): correct it.
@@ -374,8 +431,8 @@ class Sponsored(Membership):
         mine = self._view.get(self.ladder.me)
         if mine is None:
             return
-        elsewhere = self.ladder.is_logger and mine.address != self.ladder.address  # nobody else has our log
-        wrong = (mine.status != MEMBER or elsewhere) and mine.freshness > self._freshness
+        elsewhere = mine.address != self.ladder.address and not self.ladder.restored.recovers
+        wrong = mine.freshness > self._freshness and (mine.status != MEMBER or elsewhere)
         if self._standing.is_inside and (wrong or mine.status == LEFT):
             self._freshness = max(self._freshness, mine.freshness)
             self._declare(now, MEMBER, out)

@@ -14,6 +14,8 @@ LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")
 _FORGET_EVERY_S = 60.0
 """Tombstones are looked through this often."""
+_ENTRIES_MAX = 100_000
+"""A larger view is made up."""
 
 
 class View:
@@ -38,7 +40,8 @@ class View:
         taken = []
         for entry in entries:
             known = self._entries.get(entry.member)
-            if entry.status < len(STATUS_NAMES) and (known is None or entry.freshness > known.freshness):
+            is_news = len(self._entries) < _ENTRIES_MAX if known is None else entry.freshness > known.freshness
+            if is_news and entry.status < len(STATUS_NAMES):
                 self._entries[entry.member] = entry
                 taken.append(entry)
         if taken:
@@ -50,13 +53,6 @@ class View:
         theirs = {entry.member: entry.freshness for entry in entries}
         return [e for e in self.alive() if e.freshness > theirs.get(e.member, -1)]
 
-    def doubt_of(self, source: int, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
-        """What we hold of `source`, if it takes itself for a member and we, with a fresher entry, do not."""
-        mine = self._entries.get(source)
-        if mine is None or mine.status in (MEMBER, LEFT):
-            return []
-        return [mine for e in entries if e.member == source and e.status == MEMBER and e.freshness < mine.freshness]
-
     def tombstones_of(self, entries: Iterable[MemberEntry]) -> list[MemberEntry]:
         """Of the members that are alive in `entries`, those that have left: nobody else needs to be told."""
         known = ((entry, self._entries.get(entry.member)) for entry in entries if entry.status != LEFT)
@@ -65,6 +61,10 @@ class View:
     def members(self) -> tuple[int, ...]:
         """Those in reach, ascending; also those that are about to join, for they must hear what comes."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status in (MEMBER, JOINING)))
+
+    def newcomers(self) -> list[MemberEntry]:
+        """Those that are about to join."""
+        return [e for e in self._entries.values() if e.status == JOINING]
 
     def joining(self) -> frozenset[int]:
         """Those of them that do not yet know from where on they are members."""

@@ -7,6 +7,7 @@ there is room again.
 """
 
 from heapq import heappop, heappush
+from itertools import count
 
 from gossamer.core.declares import Declares
 from gossamer.core.effects import Deliver, Effect, ReportLost
@@ -20,14 +21,17 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
 
-Held = tuple[int, Effect | None]
-"""Its first number, and what to do when its turn comes; nothing, if it turned out that it never was."""
+Held = tuple[int, int, Effect | None]
+"""Its first number, which came first, and what to do when its turn comes; nothing, if it turned out that it never was.
+
+A loss and a packet may have the same number: what others had only spoken of was given up, and then its sender sent it.
+"""
 
 
 class Fifo(Order):
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
-    __slots__ = ("_bytes", "_held", "_limit")
+    __slots__ = ("_bytes", "_held", "_limit", "_turns")
 
     holds_back = True
 
@@ -36,6 +40,7 @@ class Fifo(Order):
         self._held: dict[int, list[Held]] = {}
         self._bytes = 0
         self._limit = ladder.settings.hold_bytes
+        self._turns = count()
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
@@ -81,15 +86,15 @@ class Fifo(Order):
 
     def rewound(self, sender: int, first: int) -> None:
         """Everything from `first` on is awaited again: what is held of it comes again, or is lost again."""
-        for number, effect in self._held.pop(sender, []):
+        for number, _, effect in self._held.pop(sender, []):
             self._bytes -= self._size(effect)
             if number < first:
                 if isinstance(effect, Deliver):
                     effect = Deliver(effect.run[: first - number], effect.phase)
                 self._push(sender, number, effect)
 
-    def _push(self, sender: int, first: int, effect: Effect | None) -> None:
-        heappush(self._held.setdefault(sender, []), (first, effect))
+    def _push(self, sender: int, number: int, effect: Effect | None) -> None:
+        heappush(self._held.setdefault(sender, []), (number, next(self._turns), effect))
         self._bytes += self._size(effect)
 
     def _size(self, effect: Effect | None) -> int:
@@ -100,7 +105,7 @@ class Fifo(Order):
         awaited = stream.prefix()
         last: Deliver | None = None  # what was delivered just now; its run is a list of our own
         while held and held[0][0] <= awaited:
-            effect = heappop(held)[1]
+            effect = heappop(held)[2]
             self._bytes -= self._size(effect)
             if isinstance(effect, Deliver) and last is not None and last.phase == effect.phase:
                 last.run.extend(effect.run)  # one run, as if it had come as one

@@ -160,9 +160,9 @@ class DigestGossip(RepairRung):
     def _solicit(self, now: float, source: int, digest: Digest, out: Effects) -> None:
         lacking: PacketSets = {}
         for sender, numbers in digest.buffered.items():
-            missing = self.ladder.streams.of(sender).missing
-            if missing:
-                lacking[sender] = missing.intersection(numbers)
+            stream = self.ladder.streams.get(sender)
+            if stream is not None and stream.missing:
+                lacking[sender] = stream.missing.intersection(numbers)
         if self.ladder.settings.cyclic:
             self._leave_out_asked(now, lacking)
         wanted: PacketSets = {}
