@@ -24,6 +24,7 @@ from gossamer.detection.variable_heartbeat import VariableHeartbeat
 from gossamer.dissemination.direct import CopiesPass, MulticastPass
 from gossamer.dissemination.trees import Trees
 from gossamer.flow.pacing import PacedFlow
+from gossamer.kernel.confirmation import Confirmation
 from gossamer.kernel.presence import Presence
 from gossamer.logging.history import History
 from gossamer.logging.logger import Logger
@@ -96,7 +97,7 @@ def rungs_of(ladder: Ladder) -> Rungs:
     membership = MEMBERSHIPS[settings.membership](ladder)
     pace = PacedFlow(ladder) if _is_paced(settings) else Pace(ladder)
     order = ORDERS[settings.ordering](ladder)
-    rungs: list[Rung] = [buffer, Presence(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
+    rungs: list[Rung] = [buffer, Presence(ladder), Confirmation(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
     if any(repair.from_log for repair in repairs):
         rungs += _of_a_logger(ladder) if ladder.is_logger else [SendBuffer(ladder), History(ladder)]
     if any(repair.asks for repair in repairs):

@@ -197,6 +197,10 @@ class Stack:
         """The last packet of this member that was let go before any logger had it; -1 if there is none."""
         return max([-1, *map(_ask, self._hooks.unlogged)])
 
+    def unconfirmed(self) -> Horizon:
+        """The members in reach that may lack packets of this one, and up to which number each has them all."""
+        return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
+
     def full(self) -> str:
         """Why nothing can be sent now; empty if it can."""
         if not self.is_member:

@@ -109,9 +109,9 @@ class Process:
         pages = int(Path(f"/proc/{self.popen.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def wait(self, patience_s: float = PATIENCE_S) -> tuple[int, str, str]:
-        """Exit code, output and errors."""
-        out, err = self.popen.communicate(timeout=patience_s)
+    def wait(self, patience_s: float = PATIENCE_S, last: bytes = b"") -> tuple[int, str, str]:
+        """Exit code, output and errors; `last` ends its input."""
+        out, err = self.popen.communicate(last, timeout=patience_s)
         return self.popen.returncode, (out or b"").decode(), (err or b"").decode()
 
 

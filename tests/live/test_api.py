@@ -515,7 +515,7 @@ def test_a_group_that_was_left_or_not_joined_says_so():
 
 def test_a_publisher_that_waits_for_room_when_the_group_is_left_is_told():
     async def story():
-        tight = settings(send_bytes=1, event_bytes_max=1000, tuning={"window": 1, "patience": 60.0})
+        tight = settings(send_bytes=1, event_bytes_max=1000, leave_timeout=0, tuning={"window": 1, "patience": 60.0})
         async with joined(1, tight) as (a,):
             async with gossamer.join(GROUP, tight) as b:
                 a._member.pause()  # a receiver that stands still

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from gossamer.core.messages import (
     Ack,
     Collected,
+    Confirm,
+    Confirmed,
     Data,
     Digest,
     Echo,
@@ -69,6 +71,8 @@ messages = st.one_of(
     st.builds(Heartbeats, horizons, st.booleans()),
     st.builds(Solicit, numbers, per_sender),
     st.builds(SeenReport, numbers),
+    st.builds(Confirm, st.integers(-1, 2**62)),
+    st.builds(Confirmed, st.integers(-1, 2**62)),
     st.builds(Recall, numbers),
     st.builds(Holdings, per_sender, numbers, numbers, numbers, per_sender),
     st.builds(Probe, numbers, st.booleans(), st.binary(max_size=50)),

@@ -49,6 +49,11 @@ class LeaveAsked:
 
 
 @dataclass(slots=True)
+class ConfirmAsked:
+    """The application wants to know whether all members have what it published."""
+
+
+@dataclass(slots=True)
 class Disconnecting:
     """The network is about to go; the member will be back."""
 
@@ -151,6 +156,7 @@ Input = (
     Started
     | ViewChanged
     | LeaveAsked
+    | ConfirmAsked
     | Disconnecting
     | Reconnected
     | Paused

@@ -144,6 +144,10 @@ class Rung:
         """Every packet of this member below this number is done with, as far as this rung cares."""
         return UNLIMITED
 
+    def unconfirmed(self) -> Horizon:
+        """Members that may lack packets of this member, as far as this rung knows, and how far each has them."""
+        return {}
+
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
         return 0

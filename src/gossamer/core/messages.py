@@ -148,6 +148,22 @@ class SeenReport:
 
 
 @dataclass(slots=True)
+class Confirm:
+    """Up to which number do you have all my packets, of which `last` is the last?"""
+
+    kind: ClassVar[str] = "request"
+    last: int
+
+
+@dataclass(slots=True)
+class Confirmed:
+    """The answer to a `Confirm`: the source awaits none of your packets up to `last`."""
+
+    kind: ClassVar[str] = "ack"
+    last: int
+
+
+@dataclass(slots=True)
 class Recall:
     """Which of the packets of before does the log hold that were logged since then (nanoseconds since the epoch)?"""
 
@@ -260,6 +276,8 @@ Message = (
     | Heartbeats
     | Solicit
     | SeenReport
+    | Confirm
+    | Confirmed
     | Recall
     | Holdings
     | Probe

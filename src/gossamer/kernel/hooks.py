@@ -21,6 +21,7 @@ _NAMES = (
     "round_over",
     "settled",
     "started",
+    "unconfirmed",
     "unlogged",
     "view_changed",
 )
@@ -45,6 +46,7 @@ class Hooks:
     round_over: list[Any]
     settled: list[Any]
     started: list[Any]
+    unconfirmed: list[Any]
     unlogged: list[Any]
     view_changed: list[Any]
 

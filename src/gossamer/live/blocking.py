@@ -9,7 +9,8 @@ from typing import Any, Self, TypeVar
 
 from gossamer.core.ids import PacketId
 from gossamer.live.group import Group
-from gossamer.live.subscription import Item, Losses, Start, Subscription
+from gossamer.live.home import Home
+from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
 
@@ -71,24 +72,28 @@ class SyncGroup:
     def __init__(self, name: str, settings: Settings, *, trace: RowBuffer | None = None) -> None:
         self._group = Group(name, settings, trace=trace)
         self._thread = threading.Thread(target=self._live, name=f"gossamer-{name}", daemon=True)
-        self._started: queue.Queue[asyncio.AbstractEventLoop | BaseException] = queue.Queue()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news: queue.Queue[Home | BaseException] = queue.Queue()
+        self._home: Home | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
-        outcome = self._started.get()
+        outcome = self._news.get()
         if isinstance(outcome, BaseException):
             self._thread.join()
             raise outcome
-        self._loop = outcome
+        self._home = outcome
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        assert self._loop is not None, "entered"
-        self._loop.call_soon_threadsafe(self._leave.set)
+        assert self._home is not None, "entered"
+        if self._home.is_copy:
+            return  # the membership is the parent's
+        self._home.loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
+        if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
+            raise unsent
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
@@ -119,10 +124,18 @@ class SyncGroup:
         self.call(self._group.reconnect)
 
     def subscribe(
-        self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
+        self,
+        pattern: str,
+        *,
+        where: str | None = None,
+        start: Start = "last",
+        losses: Losses = "report",
+        when_full: WhenFull | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator."""
-        subscription = self.call(lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses))
+        subscription = self.call(
+            lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses, when_full=when_full)
+        )
         return SyncSubscription(self, subscription)
 
     def members(self) -> tuple[int, ...]:
@@ -145,26 +158,27 @@ class SyncGroup:
     @property
     def is_over(self) -> bool:
         """Whether this member has left the group."""
-        return self._loop is not None and self._loop.is_closed()
+        return self._home is not None and self._home.loop.is_closed()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the group's loop, and wait for it."""
-        if self._loop is None or self.is_over:
+        try:
+            home = self._living()
+        except RuntimeError:
             work.close()
-            raise RuntimeError(
-                "not in the group yet: use `with gossamer.join_sync(...) as group`"
-                if self._loop is None
-                else "this member has left the group: join again"
-            )
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            raise
+        return home.run(work)
 
     def call(self, work: Callable[[], T]) -> T:
         """Call a function in the group's loop, and wait for its result."""
+        return self._living().call(work)
 
-        async def do() -> T:
-            return work()
-
-        return self.run(do())
+    def _living(self) -> Home:
+        if self._home is None:
+            raise RuntimeError("not in the group yet: use `with gossamer.join_sync(...) as group`")
+        if self.is_over and not self._home.is_copy:
+            raise RuntimeError("this member has left the group: join again")
+        return self._home
 
     def _live(self) -> None:
         asyncio.run(self._be_a_member())
@@ -173,12 +187,12 @@ class SyncGroup:
         self._leave = asyncio.Event()
         try:
             async with self._group:
-                self._started.put(asyncio.get_running_loop())
+                self._news.put(self._group._home)
                 await self._leave.wait()
-            for _ in range(_LAST_TURNS):
-                await asyncio.sleep(0)
         except BaseException as error:
-            self._started.put(error)
+            self._news.put(error)
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
 
 
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:

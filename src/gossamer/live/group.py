@@ -2,37 +2,42 @@
 
 Published events are packed; a packet leaves when it is full, or as soon as the loop is idle. Delivered packets are
 unpacked once and handed to the subscriptions that match. A subscription whose application is slow fills up and then
-holds back its own member, which falls behind and catches up by repair: nothing is dropped silently, and nobody else
-waits.
+holds back its own member, which falls behind and catches up by repair, or loses what does not fit: nothing is dropped
+silently, and nobody else waits.
 """
 
 import asyncio
 import json
 import logging
 import secrets
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from time import monotonic, time_ns
+from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
 from gossamer.core.packet_sets import Horizon, PacketSets, count
-from gossamer.core.say import Gap, WorthRepairing
+from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
+from gossamer.live.errors import NameInUse, NotDurable, Overrun, Unsent
+from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.outbox import Full, Outbox
-from gossamer.live.subscription import Item, Losses, Lost, Start, Subscription, parse_start
+from gossamer.live.safety import Safety
+from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
+from gossamer.live.waiting import Waiting
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -41,14 +46,24 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
-__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "NotDurable", "Subscription", "join"]
+__all__ = [
+    "Full",
+    "Gap",
+    "Group",
+    "Item",
+    "Lost",
+    "NameInUse",
+    "NotDurable",
+    "Overrun",
+    "Subscription",
+    "Unsent",
+    "join",
+]
 
 _log = logging.getLogger("gossamer")
 
 JOIN_TIMEOUT_S = 30.0
-LEAVE_TIMEOUT_S = 0.3
-LINGER_S = 0.15
-"""How long a publisher that leaves stays, to repair losses among its last packets."""
+GOODBYE_TIMEOUT_S = 0.3
 
 MakeTransport = Callable[[Endpoint], Transport]
 
@@ -81,20 +96,20 @@ class Group:
         if identity is None:
             identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
         self.me = identity
+        self._home: Home = NOT_JOINED
+        self._inbox: Inbox = NOT_JOINED
+        self._member: Member = NOT_JOINED
+        self._outbox: Outbox = NOT_JOINED
+        self._waiting: Waiting = NOT_JOINED
+        self._safety: Safety = NOT_JOINED
         self._failure: BaseException | None = None
-        self._flushed = 0  # everything below was flushed, or reported as not durable
-        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inbox", "_member", "_outbox"):
-            raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def __aenter__(self) -> Self:
         settings = self.settings
-        if "_member" in self.__dict__:  # its sequence numbers are in use
+        if self._member is not NOT_JOINED:  # its sequence numbers are in use
             raise RuntimeError("this membership is over: join again for a new one")
+        self._home = Home()
         transport = self._make_transport(trusted(settings))
         try:
             trees = await self._needs_trees()
@@ -108,7 +123,8 @@ class Group:
                     "one, or choose another name"
                 )
             in_order = self._member.stack.order.holds_back
-            self._outbox = Outbox(self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
+            self._outbox = Outbox(self._home, self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
+            self._safety = Safety(settings, self._member, self._outbox, self._waiting)
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -121,7 +137,7 @@ class Group:
 
     async def _give_up(self, transport: Transport) -> None:
         """Stop before we are a member; others may already take us for one."""
-        if "_member" in self.__dict__:
+        if self._member is not NOT_JOINED:
             if not self._member.name_taken:  # else the other member would be the one to leave
                 self._member.step(LeaveAsked())
             await self._member.stop()
@@ -152,7 +168,7 @@ class Group:
         recorder = Recorder(self._trace)
         self._inbox = Inbox(
             self.me,
-            self.settings.queue_events,
+            self._home,
             self.settings.event_bytes_max,
             recorder,
             ordered=holds_back(tuning.protocol),
@@ -172,26 +188,12 @@ class Group:
             contacts=tuning.contacts,
             multicast=tuning.multicast,
             named=self._named,
-            worth=self._worth_repairing() if self.settings.worth_repairing is not None else None,
+            worth=self.settings.worth_repairing,
             replaced=self._replaced,
             failed=self._broke_down,
         )
+        self._waiting = Waiting(self._member)
         return tuning
-
-    def _worth_repairing(self) -> WorthRepairing:
-        """The application's `worth_repairing`, kept from raising: if it fails, the packets are worth repairing."""
-        judge = self.settings.worth_repairing
-        assert judge is not None
-
-        def worth(gap: Gap) -> bool:
-            try:
-                return bool(judge(gap))
-            except Exception:  # the application's
-                self._member.stats["errors in worth_repairing"] += 1
-                _log.exception("worth_repairing(%r) failed; the packets are requested", gap)
-                return True
-
-        return worth
 
     def _replaced(self) -> None:
         """Another process joined under our name while we did not answer: we are no longer the member."""
@@ -213,43 +215,46 @@ class Group:
 
     def _end(self, failure: BaseException) -> None:
         self._failure = failure
-        if "_outbox" in self.__dict__:
+        if self._outbox is not NOT_JOINED:
             self._outbox.close(failure)
         self._inbox.close(failure)
         self._member.disconnect_for_good()
-        self._fail_waiters(failure)
-
-    def _fail_waiters(self, error: BaseException) -> None:
-        for _, future in self._waiters:
-            if not future.done():
-                future.set_exception(error)
+        self._waiting.fail(failure)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        if self._home.is_copy:
+            return  # the membership is the parent's
         if self._failure is not None:
             await self._member.stop()
             return
-        try:
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self.flush()
-            if time_ns() - self._outbox.last_ns < 1e9:
-                await asyncio.sleep(LINGER_S)
-        except (TimeoutError, NotDurable):
-            self._member.stats["left before everything was sent or logged"] += 1
         self._outbox.close()
-        if self._store is None or self._retires:
-            await self._leave()
-        else:
-            self._member.disconnect()  # it will be back: senders keep what it lacks
-        await self._member.stop()
-        self._inbox.close()
-        self._fail_waiters(RuntimeError("this member left the group before this was done"))
+        try:
+            self._inbox.pause_no_more()  # the answers have to be read
+            unsent = await self._safety.before_leaving(self.name)
+        finally:
+            await self._go()
+        if unsent is not None and self.settings.leave_timeout:
+            if error is None:
+                raise unsent
+            _log.warning("%s", unsent)
 
-    async def _leave(self) -> None:
+    async def _go(self) -> None:
+        try:
+            if self._store is None or self._retires:
+                await self._say_goodbye()
+            else:
+                self._member.disconnect()  # a logger will be back: senders keep what it lacks
+        finally:
+            await self._member.stop()
+            self._inbox.close()
+            self._waiting.fail(RuntimeError("this member left the group before this was done"))
+
+    async def _say_goodbye(self) -> None:
         self._member.step(LeaveAsked())
         try:
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
                 await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
@@ -257,17 +262,23 @@ class Group:
     # Publishing.
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits."""
+        """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
+
+        Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
+        """
         return self._outbox.publish(subject, payload, attributes or None)
 
     async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
+        if get_ident() != self._home.thread:
+            return await self._home.bring(self.publish_wait(subject, payload, **attributes))
         while True:
             try:
                 return self.publish(subject, payload, **attributes)
             except Full as full:
-                await self._until(partial(self._outbox.room, full.packets))
+                await self._waiting.until(partial(self._outbox.room, full.packets))
 
+    @at_home
     async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
         """Send many events of one subject, in order, the fastest way to publish; waits for room."""
         at = 0
@@ -276,9 +287,10 @@ class Group:
             at += taken
             if at >= len(payloads):
                 break
-            await self._until(partial(self._outbox.room, needed))
+            await self._waiting.until(partial(self._outbox.room, needed))
         await asyncio.sleep(0)  # let the loop send and receive
 
+    @at_home
     async def flush(self, *, durable: bool = True, copies: int = 1, timeout: float | None = None) -> None:
         """Wait until everything published so far is sent and, if the group has or had a logger, durable.
 
@@ -291,29 +303,9 @@ class Group:
                 f"copies = {copies}: packets are kept until {self.settings.copies} loggers have them; "
                 f"join with Settings(copies={copies})"
             )
-        stack, target = self._member.stack, self._outbox.last
-        self._outbox.send()
-        if not durable:
-            await self._until(lambda: stack.streams[self.me].next >= target, timeout)
-            return
-        await self._until(lambda: stack.settled() >= target or not stack.awaits_loggers(), timeout)
-        self._check_durable(target)
+        await self._safety.flush(durable, timeout)
 
-    def _check_durable(self, target: int) -> None:
-        """After a flush: report once what will never be logged."""
-        stack, flushed = self._member.stack, self._flushed
-        self._flushed = target
-        if stack.settled() < target:
-            raise NotDurable(
-                f"{target - stack.settled()} packets are not logged, and the last logger has left for good; start "
-                "another one, or flush(durable=False)"
-            )
-        if stack.unlogged() >= flushed:
-            raise NotDurable(
-                f"packets up to number {stack.unlogged()} were sent but will not be logged: no logger answered, and "
-                f"there was no more room to keep them (unlogged_bytes = {self.settings.unlogged_bytes})"
-            )
-
+    @at_home
     async def stable(self, packet: PacketId) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published.
 
@@ -327,30 +319,11 @@ class Group:
         if packet.seqno >= self._outbox.last:
             raise ValueError(f"packet {packet}: has not been published yet")
         self._outbox.send()
-        await self._until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
-
-    async def _until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
-        """Wait until a condition that depends on other members holds; TimeoutError after `timeout` seconds."""
-        if self._failure is not None:
-            raise self._failure
-        if condition():
-            return
-        future = asyncio.get_running_loop().create_future()
-        self._waiters.append((condition, future))
-        self._member.progress = self._progressed
-        async with asyncio.timeout(timeout):
-            await future
-
-    def _progressed(self) -> None:
-        for condition, future in self._waiters:
-            if not future.done() and condition():
-                future.set_result(None)
-        self._waiters = [(c, f) for c, f in self._waiters if not f.done()]
-        if not self._waiters:
-            self._member.progress = None
+        await self._waiting.until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
 
     # The network.
 
+    @at_home
     def disconnect(self) -> None:
         """Announce that the network is about to go and that this member will be back: its claim on the log is kept.
 
@@ -359,6 +332,7 @@ class Group:
         self._outbox.send()
         self._member.disconnect()
 
+    @at_home
     def reconnect(self) -> None:
         """Announce that the network is back, and catch up."""
         self._member.reconnect()
@@ -366,19 +340,29 @@ class Group:
     # Subscribing.
 
     def subscribe(
-        self, pattern: str, *, where: str | None = None, start: Start = "last", losses: Losses = "report"
+        self,
+        pattern: str,
+        *,
+        where: str | None = None,
+        start: Start = "last",
+        losses: Losses = "report",
+        when_full: WhenFull | None = None,
     ) -> Subscription:
         """Subscribe to events whose subject matches `pattern` and whose attributes satisfy `where`, from `start` on.
 
         `start` is "last" (from now on), "beginning" (all that a logger holds), an aware datetime, or the first number
-        wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others.
+        wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others. `when_full` is what
+        happens when the application does not read: "pause", "drop" or "raise", as in the settings.
         """
+        self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
         if wish is not None and not self._member.stack.order.holds_back:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
-        subscription = self._inbox.subscribe(pattern, where, losses)
+        given = self.settings
+        room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
+        subscription = self._inbox.subscribe(pattern, where, losses, room)
         if wish is not None:
             subscription.wait_for_past()
             self._past.append((subscription, *wish))
@@ -402,11 +386,13 @@ class Group:
 
     # Inspecting.
 
+    @at_home
     def members(self) -> tuple[int, ...]:
         """The members of the group, as far as this member knows; they are owed whatever is published from now on."""
         roster = self._member.stack.roster
         return tuple(member for member in roster.members if member not in roster.joining)
 
+    @at_home
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
         return self._member.stack.roster.loggers
@@ -416,6 +402,7 @@ class Group:
         """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
         return self._envelope.keys if isinstance(self._envelope, SealedEnvelope) else None
 
+    @at_home
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict.
 
@@ -448,6 +435,7 @@ class Group:
             "log": log,
         }
 
+    @at_home
     def profile(self) -> dict[str, Any]:
         """What this member answers to a probe: who it is, whom it knows, and its counters."""
         return {
@@ -472,14 +460,6 @@ class Group:
         if seconds > 0.1:
             self._sampled_at, self._sampled = now, counts
         return {"received": rates[0], "published": rates[1]}
-
-
-class NotDurable(Exception):
-    """Something was published that no logger has, and none will get."""
-
-
-class NameInUse(RuntimeError):
-    """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
 def member_number(group: str, name: str) -> int:

@@ -1,5 +1,8 @@
 """From delivered packets to subscriptions: unpacked once, matched once per subject, counted by rung.
 
+A member whose application is slow stops reading, and catches up by repair, while every subscription that lets it is
+full. One that is behind while another is not must not stop the other: it loses what does not fit.
+
 Each sender's packets come in order, so for each sender one number says how far the subscriptions are. When the past is
 asked for, packets below that number come again, and only the subscriptions that asked for them see them.
 """
@@ -7,6 +10,7 @@ asked for, packets below that number come again, and only the subscriptions that
 from collections import Counter
 from collections.abc import Callable, Container
 from itertools import count as counting
+from operator import attrgetter
 from time import time
 from weakref import WeakValueDictionary
 
@@ -14,7 +18,8 @@ from gossamer.core.effects import ReportLost
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
-from gossamer.live.subscription import Losses, Lost, Subscription
+from gossamer.live.home import Home
+from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
@@ -23,6 +28,7 @@ from gossamer.wire.events import Event, count_events, is_fragment, unpack, unpac
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
+_BODY = attrgetter("body")
 
 
 def _count(packet: Packet) -> int:
@@ -38,7 +44,7 @@ class Inbox:
     def __init__(
         self,
         me: int,
-        limit: int,
+        home: Home,
         event_bytes_max: int,
         recorder: Recorder,
         *,
@@ -49,15 +55,16 @@ class Inbox:
         self.received: Counter[str] = Counter()
         """Events by the rung through which they came; `own` for what this member published itself."""
         self.lost: Counter[str] = Counter()
-        self.waiting = 0
-        """Events that the application has not taken yet."""
-        self._me = me
-        self._limit = limit
+        self.me = me
+        self.home = home
+        self.is_paused = False
+        """Whether the member does not read because the application does not."""
         self._recorder = recorder
         self._ordered = ordered
         self._pause = pause
         self._resume = resume
-        self._paused = self._closed = False
+        self._closed = False
+        self._may_pause = True
         self._marks: Horizon = {}  # by sender: everything below was delivered
         limits = {"limit_event_bytes": event_bytes_max, "limit_total_bytes": 4 * max(event_bytes_max, EVENT_BYTES_MAX)}
         self._reassembler = Reassembler(**limits)
@@ -66,27 +73,57 @@ class Inbox:
         # weak references: a subscription that the application has dropped (by leaving a loop) must not fill up for ever
         self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._keys = counting()
-        self._everything: dict[int, None] = {}  # subscriptions that match everything
+        self._everything: dict[int, None] = {}  # subscriptions that match everything; replaced, never changed
         self._selective = False
 
-    def subscribe(self, pattern: str, where: str | None, losses: Losses) -> Subscription:
+    @property
+    def waiting(self) -> int:
+        """How many items the application has not taken yet."""
+        return sum(subscription.waiting for subscription in self._subscriptions.values())
+
+    def subscribe(self, pattern: str, where: str | None, losses: Losses, room: Room) -> Subscription:
         """A new subscription, from now on."""
         if self._closed:
             raise RuntimeError("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
+        subscription = Subscription(self, key, losses, room)
         self._table.add(pattern, where, key=key)
-        subscription = Subscription(losses, self._took, lambda: self._unsubscribe(key))
         self._subscriptions[key] = subscription
         if pattern == ">" and where is None:
-            self._everything[key] = None
+            self._everything = {**self._everything, key: None}
         self._selective = len(self._everything) < len(self._table)
+        self.look()
         return subscription
+
+    def unsubscribe(self, key: int) -> None:
+        """The subscription is closed, or the application has dropped it, or it could not be made."""
+        self._subscriptions.pop(key, None)
+        if key in self._table:
+            self._table.remove(key)
+        self._everything = {other: None for other in self._everything if other != key}
+        self._selective = len(self._everything) < len(self._table)
+        self.look()
+
+    def look(self) -> None:
+        """Find out whether the member has to read: a subscription is full, or no longer."""
+        every = list(self._subscriptions.values())
+        full = [subscription.is_full for subscription in every if subscription.pauses]
+        waits = any(subscription.waits_for_past for subscription in every)  # for an answer that has to be read
+        pause = bool(full) and all(full) and not waits and self._may_pause
+        if pause != self.is_paused:
+            self.is_paused = pause
+            (self._pause if pause else self._resume)()
 
     def close(self, error: BaseException | None = None) -> None:
         """Close all subscriptions: nothing more will come, because of an error if there is one."""
         self._closed = True
         for subscription in list(self._subscriptions.values()):
             subscription.close(error)
+
+    def pause_no_more(self) -> None:
+        """The member leaves, and has to read what others say of that."""
+        self._may_pause = False
+        self.look()
 
     def delivered(self, run: Run, phase: Phase) -> None:
         """Offer packets whose turn has come."""
@@ -100,18 +137,23 @@ class Inbox:
                 return
         self._marks[sender] = run[-1].seqno + 1
         for packet in run if self._recorder.tracing else ():
-            self._recorder.delivered(time(), (self._me,), packet, phase)
-        rung = "own" if sender == self._me else phase
+            self._recorder.delivered(time(), (self.me,), packet, phase)
+        rung = "own" if sender == self.me else phase
         if not self._subscriptions:  # nobody subscribes: it is enough to count
             self.received[rung] += sum(map(_count, run))
             return
         events: list[Event] = []
+        size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
         at = 0
         while (at := unpack_simple(run, at, events)) < len(run):
-            events += self._unpack(run[at], self._reassembler)
+            more = self._unpack(run[at], self._reassembler)
+            if is_fragment(run[at].body):  # the event counts when it is complete
+                size_bytes += size_of(more) - len(run[at].body)
+            events += more
             at += 1
         self.received[rung] += len(events)
-        self._offer(events)
+        if events:
+            self._offer(events, size_bytes)
         self._report_abandoned()
 
     def given_up(self, effect: ReportLost) -> None:
@@ -120,13 +162,13 @@ class Inbox:
         mark = self._marks.get(effect.sender, 0)
         for subscription in list(self._subscriptions.values()):
             if not self._ordered or effect.first >= subscription.rewound.get(effect.sender, mark):
-                self.waiting += subscription.offer_loss(lost)
+                subscription.offer_loss(lost)
                 if effect.sender in subscription.rewound:
                     subscription.rewound[effect.sender] = effect.last + 1
         if effect.first >= mark or not self._ordered:
             self._marks[effect.sender] = effect.last + 1
             self.lost[effect.reason] += effect.last - effect.first + 1
-            self._recorder.lost(time(), self._me, effect)
+            self._recorder.lost(time(), self.me, effect)
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
 
@@ -148,16 +190,16 @@ class Inbox:
             first = max(numbers.first, wanted.get(sender, 0))
             if first < self._marks.get(sender, 0):
                 behind[sender] = first
-        self.waiting -= subscription.past_known(behind)
+        subscription.past_known(behind)
         for sender, first in wanted.items():
             if sender in held and first < held[sender].first:
                 lost = Lost(sender, first, held[sender].first - 1, "collected")
-                self.waiting += subscription.offer_loss(lost)
+                subscription.offer_loss(lost)
 
     def past_unknown(self, subscription: Subscription) -> None:
         """No logger told us of the past: report that, and go on with the present."""
-        self.waiting += subscription.offer_loss(Lost(-1, -1, -1, "no logger answered: nothing from before"))
-        self.waiting -= subscription.past_known({})
+        subscription.offer_loss(Lost(-1, -1, -1, "no logger answered: nothing from before"))
+        subscription.past_known({})
 
     def _unpack(self, packet: Packet, reassembler: Reassembler) -> list[Event]:
         """The events of a packet; a packet that cannot be read is reported to the application as lost."""
@@ -179,26 +221,17 @@ class Inbox:
     def _report(self, lost: Lost) -> None:
         self.lost[lost.reason] += lost.last - lost.first + 1
         for subscription in self._subscriptions.values():
-            self.waiting += subscription.offer_loss(lost)
+            subscription.offer_loss(lost)
 
-    def _offer(self, events: list[Event]) -> None:
-        waiting = 0
+    def _offer(self, events: list[Event], size_bytes: int) -> None:
         for key in self._everything:
             if (subscription := self._subscriptions.get(key)) is not None:
-                waiting += subscription.offer(events)
-        if self._selective and events:
-            waiting += self._offer_selected(events)
-        self.waiting += waiting
-        if self.waiting > self._limit and not self._paused:
-            self._paused = True
-            self._pause()
+                subscription.offer(events, size_bytes)
+        if self._selective:
+            self._offer_selected(events, size_bytes)
 
-    def _offer_selected(self, events: list[Event]) -> int:
-        """Offer events to the subscriptions that match, in order across subjects; returns how many were offered.
-
-        Each subject is looked up only once.
-        """
-        waiting = 0
+    def _offer_selected(self, events: list[Event], size_bytes: int) -> None:
+        """Offer events to the subscriptions that match, in order across subjects; each subject is looked up once."""
         subjects = {event[0] for event in events}
         wanted: dict[int, dict[str, Filter | None]] = {}
         for subject in subjects:
@@ -211,8 +244,8 @@ class Inbox:
             kept = events if len(keeps) == len(subjects) else [event for event in events if event[0] in keeps]
             if any(keeps.values()):
                 kept = [e for e in kept if (keep := keeps[e[0]]) is None or keep(e.attributes)]
-            waiting += subscription.offer(kept) if kept else 0
-        return waiting
+            if kept:
+                subscription.offer(kept, size_bytes if kept is events else size_of(kept))
 
     def _offer_again(self, run: Run) -> None:
         """Offer packets of the past to the subscriptions that asked for them."""
@@ -232,19 +265,8 @@ class Inbox:
                     if k == key and (not keep or keep(e.attributes))
                 ]
                 self.received["again"] += len(mine)
-                self.waiting += subscription.offer(mine) if mine else 0
+                if mine:
+                    subscription.offer(mine, size_of(mine))
         for _, subscription in asked:
             if subscription.rewound[run[0].sender] >= self._marks.get(run[0].sender, 0):
                 del subscription.rewound[run[0].sender]
-
-    def _took(self, count: int) -> None:
-        self.waiting -= count
-        if self._paused and self.waiting < self._limit // 2:
-            self._paused = False
-            self._resume()
-
-    def _unsubscribe(self, key: int) -> None:
-        self._subscriptions.pop(key, None)
-        self._table.remove(key)
-        self._everything.pop(key, None)
-        self._selective = len(self._everything) < len(self._table)

@@ -14,9 +14,20 @@ from contextlib import suppress
 from time import monotonic_ns, time_ns
 from typing import Any
 
-from gossamer.core.effects import Collect, Effect, Persist, Replay, ReserveNumbers, TellHoldings, Unicast
+from gossamer.core.effects import (
+    Collect,
+    Deliver,
+    Effect,
+    PastKnown,
+    Persist,
+    Replay,
+    ReportLost,
+    ReserveNumbers,
+    TellHoldings,
+    Unicast,
+)
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
-from gossamer.core.messages import Ack
+from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, ViewUpdate
 from gossamer.core.packet_sets import PacketSets, intersection
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
@@ -364,3 +375,13 @@ def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
                 continue
         merged.append(effect)
     return merged
+
+
+def only_serves(effect: Effect) -> bool:
+    """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
+    if isinstance(effect, Unicast):
+        message = effect.message
+        return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
+            isinstance(message, ViewUpdate) and not message.sponsors
+        )
+    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

@@ -5,8 +5,7 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 """
 
 import asyncio
-import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from math import inf
 from random import Random
@@ -48,16 +47,12 @@ from gossamer.core.inputs import (
 )
 from gossamer.core.messages import (
     Data,
-    Echo,
-    Holdings,
     Leave,
     Message,
-    NeverSent,
     Piece,
     Probe,
     Profile,
     Repair,
-    ViewUpdate,
 )
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
@@ -65,9 +60,13 @@ from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
 from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
+from gossamer.live.faults import Faults
+from gossamer.live.handover import Handover
 from gossamer.live.inbox import Inbox
-from gossamer.live.log_disk import LogDisk
-from gossamer.live.pieces import Pieces, cut, holdings
+from gossamer.live.log_disk import LogDisk, only_serves
+from gossamer.live.pieces import Pieces, holdings
+from gossamer.live.post import Post
+from gossamer.live.say import guarded
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
@@ -82,9 +81,6 @@ _TICK_S = 0.001
 _PROFILES_PER_S = 20
 _ANSWER_TIMES = 3
 """An answer to anybody is at most this many times as long as the question."""
-_FAULTS_MAX, _FAULTS_S = 20, 10.0
-"""A member that meets with so many errors of its own in this time cannot go on."""
-_log = logging.getLogger("gossamer")
 
 
 class Member:
@@ -115,7 +111,6 @@ class Member:
         """
         self.me = header.source
         self.stats: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
         self.joined = asyncio.Event()
         self.left = asyncio.Event()
         self.suspicions = 0
@@ -131,16 +126,15 @@ class Member:
         self._envelope = envelope
         self._recorder = recorder
         self._inbox = inbox
-        self._deliver = inbox.delivered
+        self._handover = Handover(inbox.delivered, self._tell_application)
         self._past_known = past_known
         self._profile = profile
         self._profiles_at = 0.0
-        self._contacts = contacts
-        self._multicast = multicast
         self._directory = Directory(transport.endpoint, self.stats)
+        lines = {"contacts": contacts, "multicast": multicast}
+        self._post = Post(header, transport, envelope, self._directory, recorder=recorder, stats=self.stats, **lines)
+        self.sent = self._post.sent
         self._pieces = Pieces()
-        self._datagram_bytes = transport.datagram_bytes_max
-        self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
         self._loop = asyncio.get_running_loop()
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
         self._timer: asyncio.Handle | None = None
@@ -150,23 +144,19 @@ class Member:
         self._offline = False
         self._named = named
         self._replaced = replaced
-        self._failed = failed
-        self._faults_at: deque[float] = deque(maxlen=_FAULTS_MAX)
+        self._faults = Faults(self.me, self.stats, failed)
         self._own_address = transport.address
         transport.ignore_self()
         loggers = (self.me,) if store is not None else ()
         place = "{}:{}".format(*transport.address)
         rng = Random(self.me)
+        worth = None if worth is None else guarded(worth, self.stats)
         self.stack = Stack(self.me, (), protocol, rng, loggers=loggers, address=place, worth=worth, ignored=self.stats)
-        self.disk: LogDisk | None = None
-        if store is not None:
-            self.disk = LogDisk(
-                store,
-                travelled=envelope.original_datagram,
-                carry_out=self._execute,
-                happened=self.step,
-                now=self.now,
-            )
+        self.disk = None if store is None else self._open_disk(store)
+
+    def _open_disk(self, store: LogStore) -> LogDisk:
+        travelled = self._envelope.original_datagram
+        return LogDisk(store, travelled=travelled, carry_out=self._execute, happened=self.step, now=self.now)
 
     def now(self) -> float:
         """The stack's clock: seconds since the epoch, monotonic, and finer than the loop's."""
@@ -187,6 +177,7 @@ class Member:
             self._timer.cancel()
         if self.disk is not None:
             await self.disk.close()
+        self._handover.finish()
         self._transport.close()
 
     def pause(self) -> None:
@@ -239,22 +230,10 @@ class Member:
         try:
             effects = self.stack.step(self.now(), happened)
         except Exception as error:  # whatever is wrong with us
-            self._fault(error)
+            self._faults.happened(error)
             effects = self.stack.unfinished()
         self._carry_out(effects)
         self._arm()
-
-    def _fault(self, error: Exception) -> None:
-        """Count and log an error of our own; what was done before it stands, and what it kept from coming is repaired.
-
-        If that goes on, the application has to know.
-        """
-        now = self.now()
-        self.stats["faults"] += 1
-        self._faults_at.append(now)
-        _log.error("member %d: an error of its own; please report it", self.me, exc_info=error)
-        if len(self._faults_at) == _FAULTS_MAX and now - self._faults_at[0] < _FAULTS_S and not self._offline:
-            self._failed(error)
 
     # Incoming.
 
@@ -269,7 +248,7 @@ class Member:
         try:
             self._take_in(datagrams, address, effects)
         except Exception as error:  # whatever is wrong with us
-            self._fault(error)
+            self._faults.happened(error)
             effects += self.stack.unfinished()
         self._carry_out(effects)
         self._arm()
@@ -364,7 +343,7 @@ class Member:
     def _carry_out(self, effects: list[Effect]) -> None:
         if self.disk is not None:
             if self.disk.failure:
-                effects = [effect for effect in effects if _only_serves(effect)]
+                effects = [effect for effect in effects if only_serves(effect)]
             elif self.disk.takes(effects):
                 return
         self._execute(effects)
@@ -380,40 +359,36 @@ class Member:
         try:
             self._send_out(effects, to_application)
         except Exception as error:  # whatever is wrong with us
-            self._fault(error)
+            self._faults.happened(error)
             to_application = [effect for effect in effects if isinstance(effect, _FOR_APPLICATION)]
-        for effect in to_application:
-            if isinstance(effect, Deliver):
-                self._deliver(effect.run, effect.phase)
-            else:
-                self._tell_application(effect)
+        self._handover.give(to_application)
 
     def _send_out(self, effects: list[Effect], to_application: list[Effect]) -> None:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
-        tracing, first_passes = self._recorder.tracing, 0
+        roster, tracing, first_passes = self.stack.roster, self._recorder.tracing, 0
         for effect in effects:
             if isinstance(effect, Deliver | ReportLost | MarkStable):
                 to_application.append(effect)
             elif isinstance(effect, Multicast):
                 message = effect.message
                 if effect.hops:
-                    self._send_to_region(message, effect.hops)
+                    self._post.send_to_region(message, effect.hops, roster)
                 elif type(message) is Data and not tracing:  # most of what a publisher does
                     to_group.append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
                 else:
-                    to_group += self._close(message, EVERYONE)
+                    to_group += self._post.close(message, EVERYONE)
             elif isinstance(effect, Unicast):
-                to_one.setdefault(effect.to, []).extend(self._close(effect.message, effect.to))
+                to_one.setdefault(effect.to, []).extend(self._post.close(effect.message, effect.to))
             elif tracing or not isinstance(effect, Announce):
                 self._execute_rare(effect, to_one, to_application)
         if first_passes:
             self.sent[Data.kind] += first_passes
         if to_group:
-            self._send_to_group(to_group)
+            self._post.send_to_group(to_group, roster)
         for member, datagrams in to_one.items():
-            self._send_to(member, datagrams)
+            self._post.send_to(member, datagrams, roster)
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]], to_application: list[Effect]) -> None:
         match effect:
@@ -429,9 +404,9 @@ class Member:
                 to_one.setdefault(effect.to, []).extend(repairs)
             case TellHoldings() if self.disk is not None:
                 for answer in holdings(
-                    self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._piece_bytes
+                    self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._post.piece_bytes
                 ):
-                    to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
+                    to_one.setdefault(effect.to, []).extend(self._post.close(answer, effect.to))
             case Collect() | ReserveNumbers() if self.disk is not None:
                 self.disk.carry_out(effect)
             case Collect() | ReserveNumbers() | Replay() | TellHoldings():
@@ -465,42 +440,6 @@ class Member:
             case _:
                 raise AssertionError(f"no code carries out {effect}")
 
-    def _close(self, message: Message, to: int) -> list[bytes]:
-        """The datagram for a message; several, if it is too long for one."""
-        datagrams = [self._envelope.close(message)]
-        if len(datagrams[0]) > self._datagram_bytes and not isinstance(message, Repair):
-            datagrams = [self._envelope.close(piece) for piece in cut(self._header, message, self._piece_bytes)]
-        self.sent[message.kind] += 1
-        if self._recorder.tracing:
-            self._recorder.sent(time(), self.me, to, message, sum(map(len, datagrams)))
-        return datagrams
-
-    def _send_to_region(self, message: Message, hops: int) -> None:
-        """Send by multicast within `hops` hops; without multicast there are no regions, and everybody gets it."""
-        datagrams = self._close(message, EVERYONE)
-        if self._multicast:
-            self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops)
-        else:
-            self._send_to_group(datagrams)
-
-    def _send_to_group(self, datagrams: list[bytes]) -> None:
-        """Send by multicast; where there is none, to all members that we know, and to our contacts."""
-        if self._multicast:
-            self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
-            return
-        roster = self.stack.roster
-        known = (self._directory.of(member, roster) for member in roster.others())
-        for address in dict.fromkeys([*filter(None, known), *self._contacts]):
-            if address != self._own_address:
-                self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
-
-    def _send_to(self, member: int, datagrams: list[bytes]) -> None:
-        address = self._directory.of(member, self.stack.roster)
-        if address is None:
-            self.stats["no address"] += len(datagrams)
-        else:
-            self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
-
     # Time.
 
     def _arm(self) -> None:
@@ -527,13 +466,3 @@ class Member:
 
 
 _FOR_APPLICATION = (Deliver, ReportLost, MarkStable, BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken)
-
-
-def _only_serves(effect: Effect) -> bool:
-    """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
-    if isinstance(effect, Unicast):
-        message = effect.message
-        return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
-            isinstance(message, ViewUpdate) and not message.sponsors
-        )
-    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

@@ -3,12 +3,14 @@
 Nothing is dropped: an event that does not fit raises `Full` before it is taken.
 """
 
-import asyncio
+from _thread import get_ident
 from collections.abc import Sequence
+from functools import partial
 from time import time_ns
 from typing import Any
 
 from gossamer.core.ids import PacketId
+from gossamer.live.home import Home
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
 from gossamer.wire.events import Packer, count_events, pack_equal, pack_one
@@ -32,8 +34,9 @@ class Full(Exception):
 class Outbox:
     """Events that are published and not yet packets."""
 
-    def __init__(self, member: Member, body_bytes: int, event_bytes_max: int, fifo: bool) -> None:
+    def __init__(self, home: Home, member: Member, body_bytes: int, event_bytes_max: int, fifo: bool) -> None:
         self.published = 0
+        self._home = home
         self._member = member
         self._packer = Packer(body_bytes)
         self._body_bytes = body_bytes
@@ -48,12 +51,14 @@ class Outbox:
         self._sent_ns = 0
         self._closed = False
         self._error: BaseException | None = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = home.loop
         self._subjects: set[str] = set()
         self._id = PacketId(member.me, member.stack.streams[member.me].next)
 
     def publish(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
-        """Take one event; returns the packet that will carry it."""
+        """Take one event, from whatever thread; returns the packet that will carry it."""
+        if get_ident() != self._home.thread:
+            return self._home.call(partial(self.publish, subject, payload, attributes))
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:

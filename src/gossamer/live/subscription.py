@@ -1,17 +1,29 @@
 """A subscription: the items that match, in order, until the application takes them.
 
-All items wait in one list that grows at the end; the application takes it whole (`batches`) or item by item.
+All items wait in one list that grows at the end; the application takes it whole (`batches`) or item by item. How much
+may wait is bounded, in events and in bytes. What does not fit is reported as lost in its place, once for each sender:
+while the list is full nothing else is added to it, so that place is its end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Literal, NamedTuple, Self
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
+from gossamer.live.errors import Overrun
+from gossamer.live.home import at_home
 from gossamer.wire.events import Event
+
+if TYPE_CHECKING:
+    from gossamer.live.inbox import Inbox
+
+_INSTEAD = "read there, or use gossamer.join_sync"
+_NOT_READ = "not read"
+_PAYLOAD = itemgetter(1)
 
 
 class Lost(NamedTuple):
@@ -26,94 +38,150 @@ class Lost(NamedTuple):
 Item = Event | Lost
 Losses = Literal["report", "skip"]
 Start = Literal["last", "beginning"] | Horizon | datetime
+WhenFull = Literal["pause", "drop", "raise"]
+
+
+class Room(NamedTuple):
+    """How much may wait in a subscription, and what happens when it is full."""
+
+    events: int
+    size_bytes: int
+    when_full: WhenFull
 
 
 class Subscription:
     """An asynchronous iterator over the matching events; `batches()` yields them in lists, which is faster."""
 
-    def __init__(self, losses: Losses, taken: Callable[[int], None], close: Callable[[], None]) -> None:
-        if losses not in ("report", "skip"):
-            raise SettingError(f"losses = {losses!r}: must be 'report' or 'skip'")
+    def __init__(self, inbox: "Inbox", key: int, losses: Losses, room: Room) -> None:
+        _check_choice("losses", losses, Losses)
+        _check_choice("when_full", room.when_full, WhenFull)
         self.rewound: Horizon = {}
         """For each sender whose past is still coming: the next number that is new here."""
+        self.is_full = False
+        self.pauses = room.when_full == "pause"
+        """Whether the member need not read while this is full."""
+        self._inbox = inbox
+        self._home = inbox.home
+        self._key = key
         self._reports = losses == "report"
-        self._taken = taken
-        self._close = close
+        self._events_max, self._bytes_max, self._when_full = room
         self._items: list[Item] = []
+        self._bytes = 0
+        self._unread: dict[int, Lost] = {}  # by sender: what came while this was full
+        self._reading: list[Item] = []  # what is taken item by item
         self._position = 0
         self._early: list[Item] | None = None  # what comes while the past is not known yet
         self._ready = asyncio.Event()
         self._closed = False
         self._error: BaseException | None = None
-        self._loop = asyncio.get_running_loop()
 
-    def offer(self, events: list[Event]) -> int:
-        """Take these events; returns how many there are."""
-        if self._early is not None:
-            self._early += events
-        else:
-            self._items += events
-            self._ready.set()
-        return len(events)
+    @property
+    def waiting(self) -> int:
+        """How many items the application has not taken."""
+        return len(self._items) + len(self._early or ())
 
-    def offer_loss(self, lost: Lost) -> int:
-        """Take a loss, if losses are wanted; returns how many items that is, 0 or 1."""
-        if not self._reports:
-            return 0
+    def offer(self, events: list[Event], size_bytes: int) -> None:
+        """Take these events, all of one sender, unless there is no room."""
+        if self.is_full and self._refuses(events[0].sender, events[0].seqno, events[-1].seqno, _NOT_READ):
+            return
+        items = self._items if self._early is None else self._early
+        items += events
+        self._bytes += size_bytes
+        self._ready.set()
+        if self._bytes > self._bytes_max or len(items) > self._events_max:
+            self._fill()
+
+    def offer_loss(self, lost: Lost) -> None:
+        """Take a loss, if losses are wanted."""
+        if not self._reports or (self.is_full and self._refuses(*lost)):
+            return
         (self._items if self._early is None else self._early).append(lost)
         self._ready.set()
-        return 1
+        if self.waiting > self._events_max:
+            self._fill()
+
+    def _fill(self) -> None:
+        if not self.is_full:
+            self.is_full = True
+            self._inbox.look()
+
+    def _refuses(self, sender: int, first: int, last: int, reason: str) -> bool:
+        """Whether these are not taken: then they are lost to this subscription, or it ends.
+
+        What comes after the member has stopped reading was on its way, and is taken; but what the member itself
+        publishes comes in any case.
+        """
+        if self._when_full == "raise":
+            self.close(
+                Overrun(
+                    f"a subscription was not read: {self.waiting} events of {self._bytes} bytes wait in it; read "
+                    "faster, or choose more queue_events and queue_bytes, or another when_full"
+                )
+            )
+            return True
+        before = self._unread.get(sender)
+        if self.pauses and self._inbox.is_paused and before is None and sender != self._inbox.me:
+            return False
+        if reason == _NOT_READ:
+            self._inbox.lost[_NOT_READ] += last - first + 1
+        if before is not None:
+            first, last, reason = min(first, before.first), max(last, before.last), _NOT_READ
+        self._unread[sender] = Lost(sender, first, last, reason)
+        return True
 
     def wait_for_past(self) -> None:
         """From now on hold back what comes, until `past_known`."""
         self._early = []
 
-    def past_known(self, positions: Horizon) -> int:
-        """The past begins at these numbers and comes now; what was held back from these senders comes again with it.
-
-        Returns how many of the items that were held back are dropped for that reason.
-        """
+    def past_known(self, positions: Horizon) -> None:
+        """The past begins at these numbers and comes now; what was held back from these senders comes again with it."""
         early, self._early = self._early or [], None
-        kept = [item for item in early if item.sender not in positions]
+        self._items += [item for item in early if item.sender not in positions]
+        self._unread = {sender: lost for sender, lost in self._unread.items() if sender not in positions}
+        self._end_of_full()
+        self._bytes = size_of([item for item in self._items if isinstance(item, Event)])
         self.rewound = dict(positions)
-        self._items += kept
         self._ready.set()
-        return len(early) - len(kept)
+        if self._bytes > self._bytes_max or self.waiting > self._events_max:
+            self.is_full = True
+        self._inbox.look()
 
     @property
     def waits_for_past(self) -> bool:
         """Whether the past is not known yet."""
         return self._early is not None
 
+    @at_home
     def close(self, error: BaseException | None = None) -> None:
         """End the subscription: the iteration ends after what is there, with an error if there is one."""
         if not self._closed:
             self._closed = True
             self._error = error
-            self._close()
             self._items += self._early or ()
             self._early = None
-            self._taken(len(self._items))  # it is the application's now
+            self._end_of_full()
+            self._inbox.unsubscribe(self._key)
             self._ready.set()
 
     def __del__(self) -> None:
         """The application has dropped it, perhaps in another thread: this is as if it were closed."""
-        if getattr(self, "_closed", True):
+        if getattr(self, "_closed", True) or self._home.is_copy:
             return
         with suppress(RuntimeError):  # the loop has ended, and all with it
-            self._loop.call_soon_threadsafe(self._close)
-            self._loop.call_soon_threadsafe(self._taken, len(self._items) + len(self._early or ()))
+            self._home.loop.call_soon_threadsafe(self._inbox.unsubscribe, self._key)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Item:
-        while self._position >= len(self._items):
-            await self._fetch()
-        item = self._items[self._position]
+        if not self._reading:
+            while not self._items:
+                await self._fetch()
+            self._reading, self._position = self._taken(), 0
+        item = self._reading[self._position]
         self._position += 1
-        if self._position == len(self._items):
-            self._forget()
+        if self._position == len(self._reading):
+            self._reading = []
         return item
 
     async def batches(self) -> AsyncIterator[list[Item]]:
@@ -124,7 +192,7 @@ class Subscription:
     async def take(self, timeout: float | None = None) -> list[Item] | None:
         """Wait for items and return all that are there, or None at the end; TimeoutError after `timeout` seconds."""
         try:
-            while self._position >= len(self._items):
+            while not self._items and not self._reading:
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
                     await self._fetch()
                 else:
@@ -136,23 +204,46 @@ class Subscription:
 
     def rest(self) -> list[Item]:
         """Everything that is there, perhaps nothing; does not wait."""
-        batch = self._items[self._position :] if self._position else self._items
-        self._forget()
-        return batch
+        begun, self._reading = self._reading, []
+        return begun[self._position :] + self._taken() if begun else self._taken()
 
     async def _fetch(self) -> None:
         if self._closed:
             raise self._error or StopAsyncIteration
+        self._home.check_here(_INSTEAD)
         self._ready.clear()
         await self._ready.wait()
 
-    def _forget(self) -> None:
-        """Forget all items, because everything is taken."""
-        count = len(self._items)
-        self._items = []
-        self._position = 0
+    def _taken(self) -> list[Item]:
+        """Hand over all items: there is room again."""
         if not self._closed:
-            self._taken(count)
+            self._home.check_here(_INSTEAD)
+        was_full = self.is_full
+        self._end_of_full()
+        items, self._items = self._items, []
+        self._bytes = 0
+        if was_full:
+            self._inbox.look()
+        return items
+
+    def _end_of_full(self) -> None:
+        """There is room again, or nothing more comes: what was lost meanwhile follows what is there."""
+        self.is_full = False
+        if self._unread:
+            if self._reports:
+                self._items += self._unread.values()
+            self._unread = {}
+
+
+def size_of(events: list[Event]) -> int:
+    """How many bytes the payloads of some events have."""
+    return sum(map(len, map(_PAYLOAD, events)))
+
+
+def _check_choice(name: str, value: object, choices: Any) -> None:
+    if value not in get_args(choices):
+        allowed = " or ".join(map(repr, get_args(choices)))
+        raise SettingError(f"{name} = {value!r}: must be {allowed}")
 
 
 def parse_start(start: Start) -> tuple[int, Horizon] | None:

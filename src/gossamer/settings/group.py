@@ -90,11 +90,25 @@ class Settings:
     )
     queue_events: int = _setting(
         200_000,
-        "Events that may wait for the application; when the queue is full, the member stops reading, and catches up by "
-        "repair.",
+        "Events that may wait for the application in each subscription, about; `when_full` says what happens then.",
         unit="events",
         low=1,
         high=10**9,
+    )
+    queue_bytes: int = _setting(
+        64 << 20,
+        "Bytes that may wait for the application in each subscription, about; `when_full` says what happens then.",
+        unit="bytes",
+        low=1,
+        high=10**12,
+    )
+    when_full: str = _setting(
+        "pause",
+        "What happens when a subscription is full, unless `subscribe` says otherwise. `pause`: while all subscriptions "
+        "with this policy are full, the member stops reading, and catches up by repair; one that is full while another "
+        "is not loses what does not fit. `drop`: it loses what does not fit. `raise`: it ends with `Overrun`. What is "
+        "lost is reported in its place, as `Lost(..., 'not read')`.",
+        choices=("pause", "drop", "raise"),
     )
     send_bytes: int = _setting(
         64 << 20,
@@ -127,6 +141,14 @@ class Settings:
         high=10**9,
     )
 
+    leave_timeout: float = _setting(
+        5.0,
+        "How long a member that leaves waits until what it published is durable or, without a logger, until all "
+        "members that are there have it; then it leaves with `Unsent`. With 0 it neither waits nor raises.",
+        unit="s",
+        low=0.0,
+        high=1e9,
+    )
     worth_repairing: WorthRepairing | None = _setting(  # noqa: RUF009 - a field like all the others
         None,
         "A function called before each request for missing packets, with their sender, first and last number, age, "

@@ -61,11 +61,12 @@ def from_text(name: str, text: str, hint: Any) -> Any:
         if text.lower() not in _WORDS:
             raise SettingError(f"{name} = {text!r}: must be true or false")
         return _WORDS[text.lower()]
-    if hint is int:
+    if hint is int or hint is float:
         try:
-            return int(text.replace("_", ""))
+            return hint(text.replace("_", ""))
         except ValueError:
-            raise SettingError(f"{name} = {text!r}: must be a whole number") from None
+            wanted = "a whole number" if hint is int else "a number"
+            raise SettingError(f"{name} = {text!r}: must be {wanted}") from None
     if typing.get_origin(hint) is tuple:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text

@@ -19,6 +19,8 @@ from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
     Collected,
+    Confirm,
+    Confirmed,
     Data,
     Echo,
     Gossip,
@@ -83,6 +85,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
     SeenReport: (16, (("seen", NUMBER),)),
+    Confirm: (24, (("last", LAST),)),
+    Confirmed: (25, (("last", LAST),)),
     Recall: (17, (("since_ns", NUMBER),)),
     Holdings: (
         23,
