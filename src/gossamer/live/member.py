@@ -131,8 +131,16 @@ class Member:
         self._profile = profile
         self._profiles_at = 0.0
         self._directory = Directory(transport.endpoint, self.stats)
-        lines = {"contacts": contacts, "multicast": multicast}
-        self._post = Post(header, transport, envelope, self._directory, recorder=recorder, stats=self.stats, **lines)
+        self._post = Post(
+            header,
+            transport,
+            envelope,
+            self._directory,
+            recorder=recorder,
+            stats=self.stats,
+            contacts=contacts,
+            multicast=multicast,
+        )
         self.sent = self._post.sent
         self._pieces = Pieces()
         self._loop = asyncio.get_running_loop()
