@@ -139,11 +139,7 @@ class Member:
         self.disk: LogDisk | None = None
         if store is not None:
             self.disk = LogDisk(
-                store,
-                travelled=envelope.original_datagram,
-                carry_out=self._execute,
-                happened=self.step,
-                now=self.now,
+                store, travelled=envelope.original_datagram, carry_out=self._execute, happened=self.step, now=self.now
             )
 
     def now(self) -> float:
