@@ -14,7 +14,7 @@ from gossamer.core.effects import Replay
 from gossamer.core.inputs import DamageFound
 from gossamer.core.ranges import RangeSet
 from gossamer.live.log_disk import LogDisk
-from gossamer.store import open_store
+from gossamer.store import MemoryStore, StoreError, open_store
 from tests.live.damage import branch_pages, flip_in_branch, lead_astray
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import publish_packets
@@ -87,3 +87,24 @@ async def _read_damaged(store: Path, seed: int) -> None:
                 unread.discard(damage.first, damage.last)
             assert not unread
         disk._polling.cancel()
+
+
+def test_a_store_that_cannot_be_read_for_a_moment_is_not_damaged(monkeypatch):
+    async def story() -> None:
+        log = MemoryStore()
+        log.append(entries(1, 0, 9, 300))
+        said: list[DamageFound] = []
+        disk = LogDisk(log, travelled=lambda p: b"", carry_out=lambda e: None, happened=said.append, now=lambda: 0.0)
+
+        def busy(*_: int) -> None:
+            raise StoreError("too many readers at a time")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(log, "read", busy)
+            assert disk.read(Replay(0, 1, 0, 9)) == []
+        assert len(disk.read(Replay(0, 1, 0, 9))) == 10
+        assert not said
+        assert not disk.failure
+        await disk.close()
+
+    run(story())

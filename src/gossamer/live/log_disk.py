@@ -31,7 +31,7 @@ from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, ViewU
 from gossamer.core.packet_sets import PacketSets, intersection
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreError
+from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreDamaged, StoreError
 
 CONSUMERS_POLL_S = 1.0
 _COLLECT_S = 0.25
@@ -145,11 +145,13 @@ class LogDisk:
             except Damaged as bad:
                 self._drop(bad)
                 parts.append((bad.seqno + 1, last))
-            except StoreError as error:
+            except StoreDamaged as error:
                 self._fail(str(error))
                 if first < last:  # some of it may be elsewhere in the file
                     middle = (first + last) // 2
                     parts += [(middle + 1, last), (first, middle)]
+            except StoreError:  # too many readers, for example: whoever asked will ask again
+                return found
         if len(found) <= effect.last - effect.first:
             self._report_unread(effect, found)
         return found
@@ -311,8 +313,10 @@ class LogDisk:
                 self._keep_time()
             try:
                 committed = self.committed()
-            except StoreError as error:
+            except StoreDamaged as error:
                 return self._fail(str(error))
+            except StoreError:
+                return None  # it is there the next time
             if self._spared and committed != self._committed:
                 self._collect()
             self._committed = committed

@@ -65,7 +65,7 @@ from gossamer.live.handover import Handover
 from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk, only_serves
 from gossamer.live.pieces import Pieces, holdings
-from gossamer.live.post import Post
+from gossamer.live.post import Lines, Post
 from gossamer.live.say import guarded
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.stack import Stack
@@ -131,16 +131,8 @@ class Member:
         self._profile = profile
         self._profiles_at = 0.0
         self._directory = Directory(transport.endpoint, self.stats)
-        self._post = Post(
-            header,
-            transport,
-            envelope,
-            self._directory,
-            recorder=recorder,
-            stats=self.stats,
-            contacts=contacts,
-            multicast=multicast,
-        )
+        lines = Lines(contacts, multicast)
+        self._post = Post(header, transport, envelope, self._directory, lines, recorder=recorder, stats=self.stats)
         self.sent = self._post.sent
         self._pieces = Pieces()
         self._loop = asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from time import time
+from typing import NamedTuple
 
 from gossamer.core.ids import EVERYONE
 from gossamer.core.messages import Message, Repair
@@ -14,6 +15,13 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 
 
+class Lines(NamedTuple):
+    """How the group is reached."""
+
+    contacts: tuple[Address, ...]
+    multicast: bool
+
+
 class Post:
     """What one member sends. `stats` counts what does not leave."""
 
@@ -23,11 +31,10 @@ class Post:
         transport: Transport,
         envelope: Envelope,
         directory: Directory,
+        lines: Lines,
         *,
         recorder: Recorder,
         stats: Counter[str],
-        contacts: tuple[Address, ...],
-        multicast: bool,
     ) -> None:
         self.sent: Counter[str] = Counter()
         """Messages by their kind."""
@@ -39,8 +46,7 @@ class Post:
         self._directory = directory
         self._recorder = recorder
         self._stats = stats
-        self._contacts = contacts
-        self._multicast = multicast
+        self._contacts, self._multicast = lines
         self._datagram_bytes = transport.datagram_bytes_max
 
     def close(self, message: Message, to: int) -> list[bytes]:

@@ -23,6 +23,8 @@ from gossamer.logging.retention import Retention
 
 _SWEEP_ROUNDS = 4
 """The log is swept after this many gossip periods."""
+_SWEEP_SENDERS = 1000
+"""A sweep looks at the packets of this many senders."""
 _SWEEP_ROUNDS_FIRST = 60
 """The log of a former life is not swept sooner."""
 _NOTHING = RangeSet()
@@ -43,6 +45,7 @@ class Logger(Keeper):
         self._arrivals: deque[LogSpan] = deque()
         self._expired: Horizon = {}  # up to here the fail-safe has taken effect
         self._ask_sender_at: dict[int, float] = {}  # when a sender may be asked about its numbers again
+        self._to_sweep: list[int] = []  # senders whose turn has not come yet
         self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
         self._timer = ladder.timer(self._sweep)
 
@@ -205,13 +208,20 @@ class Logger(Keeper):
         while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:
             old = self._arrivals.popleft()
             self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
-        for sender in list(self._log):
+        for sender in self._due():
             expired = self._expired.get(sender, -1)
             free = self._retention.free_below(now, sender, max(self._stable(sender), expired))
             for until, overdue in ((min(free, expired), True), (free, False)):
                 for first, last in self._log[sender].within(0, until) if sender in self._log else ():
                     self._collect(Collect(sender, first, last, overdue), out)
         self._timer.set(now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
+
+    def _due(self) -> list[int]:
+        """The senders whose turn it is: not all of them at a time, if many have come and gone."""
+        if not self._to_sweep:
+            self._to_sweep = list(self._log)
+        due, self._to_sweep = self._to_sweep[:_SWEEP_SENDERS], self._to_sweep[_SWEEP_SENDERS:]
+        return [sender for sender in due if sender in self._log]
 
     def _stable(self, sender: int) -> int:
         """The number up to which every member that is owed it has acknowledged the packets of `sender`."""
