@@ -28,6 +28,7 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.live.logger_group import logger
 from gossamer.live.transport import Endpoint, UdpTransport
 from gossamer.membership.view import JOINING, LEFT, MEMBER
 from gossamer.wire import Header, encode
@@ -135,6 +136,37 @@ def test_a_living_member_that_is_said_to_have_left_is_back_at_once(how, ahead_us
             for payload in NUMBERS:
                 a.publish("n", payload)
             assert payloads(await collect(heard, len(NUMBERS))) == NUMBERS
+
+    run(story())
+
+
+@pytest.mark.parametrize("ahead_us", [3600 * 10**6, 2**63])
+def test_a_logger_that_is_said_to_have_left_still_logs_and_is_back_after_a_restart(tmp_path, ahead_us):
+    async def story():
+        shared = settings()
+
+        def lie(about: int) -> None:
+            with liar(shared) as stranger:
+                stranger.say(about, Leave(freshness(ahead_us)))
+
+        async with gossamer.join(GROUP, shared) as a:
+            async with logger(GROUP, tmp_path / "log", shared) as log:
+                await until(lambda: log.me in a.loggers())
+                lie(log.me)
+                await asyncio.sleep(0.1)
+                await until(lambda: log.me in a.loggers())
+                for payload in NUMBERS:
+                    a.publish("n", payload)
+                await a.flush()
+                assert log.stats()["log"]["appended"] > 0
+                gone = log.me
+            lie(gone)
+            await asyncio.sleep(0.1)
+            async with logger(GROUP, tmp_path / "log", shared) as log:
+                assert log.me == gone
+                await until(lambda: log.me in a.loggers())
+                a.publish("n", b"more")
+                await asyncio.wait_for(a.flush(), 10)
 
     run(story())
 

@@ -90,7 +90,6 @@ class Gaps:
         stream = self._streams.get(sender)
         if stream is None:
             if not self.can_be(now, last):
-                self._ignored["numbers too high"] += 1
                 return None
             if sender not in self._roster.owed and not self._room_for_stranger(sender):
                 self._ignored["too many unknown senders"] += 1
@@ -102,8 +101,10 @@ class Gaps:
         return None
 
     def can_be(self, now: float, last: int) -> bool:
-        """Whether any sender can have come so far since the epoch."""
-        return last < self._slack + RATE_MAX * now
+        """Whether any sender can have come so far since the epoch; counted if not."""
+        possible = last < self._slack + RATE_MAX * now
+        self._ignored["numbers too high"] += not possible
+        return possible
 
     def look(self, now: float) -> None:
         """Note how far senders have come: from here on we know how long they have had to come any further."""

@@ -264,7 +264,8 @@ class Sponsored(Membership):
             return  # only a logger knows where we stopped; where there is none, there is nothing to go on with
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
-            self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
+            if self.ladder.gaps.can_be(now, seen):
+                self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
         others = self._others(message.entries)
         if is_logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, len(others))):
             if self._resume and self._standing is Standing.JOINING and self._announced == 1:
