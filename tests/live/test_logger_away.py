@@ -155,7 +155,8 @@ def test_live_delivery_goes_on_for_long_while_the_logger_is_dead(tmp_path):
 
 def test_a_full_send_buffer_refuses_or_goes_on_and_says_so(tmp_path):
     async def story(when_unlogged):
-        shared = settings(durable=True, unlogged_bytes=200_000, event_bytes_max=1000, when_unlogged=when_unlogged)
+        kept = {"unlogged_bytes": 200_000, "event_bytes_max": 1000, "when_unlogged": when_unlogged}
+        shared = settings(durable=True, leave_timeout=0, **kept)
         async with gossamer.join(GROUP, shared) as group, gossamer.join(GROUP, shared) as other:
             heard = other.subscribe(">")
             if when_unlogged == "refuse":
@@ -211,7 +212,7 @@ def test_a_subscriber_goes_on_with_a_loss_if_the_logger_is_gone_for_good(tmp_pat
 
     async def story():
         kept = {"unlogged_bytes": 1 << 20, "when_unlogged": "go-on", "event_bytes_max": 1 << 16}
-        shared = settings(loss_patience=2.0, tuning={"buffer_bytes": 1 << 20}, **kept)
+        shared = settings(loss_patience=2.0, leave_timeout=0, tuning={"buffer_bytes": 1 << 20}, **kept)
         async with AsyncExitStack() as stack:
             nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
             pid = await nursery.start(tmp_path / "store")

@@ -158,7 +158,7 @@ def test_a_member_that_meets_only_a_refusing_logger_knows_that_it_is_a_logger(tm
     """Else its flush would return, and nothing would be durable."""
 
     async def story():
-        shared = settings()
+        shared = settings(leave_timeout=0)
         async with logger(GROUP, tmp_path, shared) as refusing:
             refusing._member.disk._fail("the disk is full")
             async with gossamer.join(GROUP, shared) as group:

@@ -63,7 +63,7 @@ __all__ = [
 _log = logging.getLogger("gossamer")
 
 JOIN_TIMEOUT_S = 30.0
-GOODBYE_TIMEOUT_S = 0.3
+GOODBYE_TIMEOUT_S = 1.0
 
 MakeTransport = Callable[[Endpoint], Transport]
 
@@ -254,7 +254,7 @@ class Group:
     async def _say_goodbye(self) -> None:
         self._member.step(LeaveAsked())
         try:
-            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S if self._member.stack.roster.others() else 0):
                 await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
