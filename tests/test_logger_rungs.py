@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gossamer.core.effects import PastKnown
-from gossamer.core.inputs import Committed, DamageFound, LogSpan, RewindAsked, Started
+from gossamer.core.effects import Collect, PastKnown
+from gossamer.core.inputs import Committed, DamageFound, LogSpan, RewindAsked, Started, Woke
 from gossamer.core.messages import Ack, Data, Gossip, Holdings, NeverSent, Recall, Repair, Request
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
@@ -134,7 +134,7 @@ def test_damage_that_no_other_logger_can_repair_is_answered_as_lost():
     table = table_with(gc_rounds=1)
     table.publish(SENDER, 3)
     table.wait(1.0)
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.letters.clear()
     table.hand(Letter(READER, LOGGER, Request({SENDER: RangeSet([(1, 1)])})))
     (answer,) = table.take(NeverSent)
@@ -146,7 +146,7 @@ def test_damage_is_refilled_from_another_logger():
     table.publish(SENDER, 3)
     table.wait(1.0)
     del table.logs[LOGGER][SENDER, 1]
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.wait(10.0)
     assert numbers(table.holdings(LOGGER)) == [0, 1, 2]
 
@@ -155,7 +155,7 @@ def test_what_is_damaged_in_the_log_is_served_from_the_buffer_while_it_is_there(
     table = table_with()
     table.publish(SENDER, 3)
     table.settle()
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.letters.clear()
     table.hand(Letter(READER, LOGGER, Request({SENDER: RangeSet([(1, 1)])})))
     (answer,) = table.take(Repair)
@@ -166,7 +166,7 @@ def test_damage_that_the_other_logger_lacks_too_is_answered_as_lost():
     table = table_with(loggers=(LOGGER, OTHER), members=4, gc_rounds=1)
     table.publish(SENDER, 3)
     table.wait(1.0)
-    table.step(LOGGER, DamageFound(SENDER, 1))
+    table.step(LOGGER, DamageFound(SENDER, 1, 1))
     table.letters.clear()
     table.hand(Letter(OTHER, LOGGER, Holdings({SENDER: RangeSet([(0, 0), (2, 2)])})))
     table.letters.clear()
@@ -303,6 +303,22 @@ def test_a_member_that_is_gone_for_good_holds_nothing_back_beyond_the_fail_safe(
     del table.stacks[READER]  # it never acknowledges
     table.publish(SENDER, 10)
     assert aged(table) == [9]
+
+
+def test_a_sweep_is_short_however_many_senders_there_were():
+    table = table_with(gc_rounds=1, log_timeout=5.0, retention_age=0.0)
+    logged = {sender: RangeSet.span(0, 2) for sender in range(1000, 6000)}
+    table.seat(LOGGER, tuple(sorted(table.stacks)), Started({}, logged=logged))
+    table.effects.clear()
+    table.now += 100.0
+    table.step(LOGGER, Woke())
+    collected = [e.sender for e in table.effects[LOGGER] if isinstance(e, Collect)]
+    assert 0 < len(collected) <= 1000
+    for _ in range(10):
+        table.now += 1.0
+        table.step(LOGGER, Woke())
+    collected = [e.sender for e in table.effects[LOGGER] if isinstance(e, Collect)]
+    assert sorted(collected) == list(logged)
 
 
 def test_age_and_size_count_across_a_restart():

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from gossamer.live.blocking import SyncGroup as SyncGroup
     from gossamer.live.blocking import join_sync as join_sync
     from gossamer.live.errors import NameInUse as NameInUse
+    from gossamer.live.errors import NotDurable as NotDurable
     from gossamer.live.errors import Overrun as Overrun
     from gossamer.live.errors import Unsent as Unsent
     from gossamer.live.group import Full as Full
@@ -23,7 +24,7 @@ _WHERE = {
     "Settings": "gossamer.settings",
     "Event": "gossamer.wire.events",
     **dict.fromkeys(("Full", "Gap", "Group", "Lost", "Subscription", "join"), "gossamer.live.group"),
-    **dict.fromkeys(("NameInUse", "Overrun", "Unsent"), "gossamer.live.errors"),
+    **dict.fromkeys(("NameInUse", "NotDurable", "Overrun", "Unsent"), "gossamer.live.errors"),
     **dict.fromkeys(("SyncGroup", "join_sync"), "gossamer.live.blocking"),
 }
 """Names that are loaded when they are first used, so that `import gossamer` stays light."""

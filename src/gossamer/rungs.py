@@ -63,6 +63,7 @@ _TABLES: Final[Mapping[str, Mapping[str, type[Rung]]]] = {
 }
 _SWITCHES: Final[Mapping[str, Declares]] = {  # settings that change what another rung does
     "adaptive": Declares(needs=(LOG_REPAIR,)),
+    "durable": Declares(needs=(LOG_REPAIR,)),
     "found_after": Declares(needs=(JOINING,)),
     "loggers": Declares(needs=(LOG_REPAIR,), provides=(LOGGERS,)),
 }
@@ -207,6 +208,8 @@ def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]
     for name, declares in _SWITCHES.items():
         if value := getattr(settings, name):
             yield name, str(value).lower(), declares
+    if settings.log_copies > 1:
+        yield "log_copies", str(settings.log_copies), Declares(needs=(LOG_REPAIR,))
     if settings.recovery == "at-least-once":
         yield "recovery", settings.recovery, Declares(needs=(LOG_REPAIR, JOINING))
 

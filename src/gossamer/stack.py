@@ -6,12 +6,14 @@ chain until it is filled, given up or found never to have been, and installs vie
 says which, `presets.py` has the choices by name).
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
 from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
+from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -44,12 +46,12 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates"),
+        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "ignored"),
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
         *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
-        *("_arrivals", "_at_once", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages", "_observed"),
-        *("_on_accepted", "_reserved", "_rounds", "_rung_inputs", "_timers"),
+        *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
+        *("_observed", "_on_accepted", "_out", "_reserved", "_rounds", "_rung_inputs", "_timers"),
     )
 
     def __init__(
@@ -64,8 +66,12 @@ class Stack:
         worth: WorthRepairing | None = None,
         observed: bool = False,
         siblings: dict[type, Any] | None = None,
+        ignored: Counter[str] | None = None,
     ) -> None:
-        """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share."""
+        """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share.
+
+        `ignored` counts, by reason, what was said to this member and not believed.
+        """
         self.me = me
         self.address = address
         self.settings = settings
@@ -74,6 +80,7 @@ class Stack:
         self.is_member = True
         self.lone_founder = False
         self.duplicates = 0
+        self.ignored: Counter[str] = Counter() if ignored is None else ignored
         self.restored = Started({})
         self.acknowledged: dict[int, Horizon] = {}
         self.siblings: dict[type, Any] = {} if siblings is None else siblings
@@ -86,7 +93,9 @@ class Stack:
         self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
-        self.gaps = Gaps(me, self.streams, None if worth is None else ApplicationSay(worth))
+        self._out: Effects = []
+        say = None if worth is None else ApplicationSay(worth)
+        self.gaps = Gaps(self.roster, self.streams, settings, say, self.ignored)
         self._put_together()
 
     def _put_together(self) -> None:
@@ -102,10 +111,13 @@ class Stack:
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
         self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed)
         self._messages: dict[type, list[Any]] = {}
+        self._from_strangers: dict[type, list[Any]] = {}
         self._rung_inputs: dict[type, InputHandler] = {}
         for rung in rungs.all:
             for kind, handler in rung.messages().items():
                 self._messages.setdefault(kind, []).append(handler)
+                if kind in rung.from_strangers or not self.membership.self_organized:
+                    self._from_strangers.setdefault(kind, []).append(handler)
             self._rung_inputs.update(rung.inputs())
 
     # The automaton.
@@ -113,6 +125,7 @@ class Stack:
     def step(self, now: float, happened: Input) -> Effects:
         """Take one input; the effects are to be carried out in their order."""
         out: Effects = []
+        self._out = out
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
             if (
@@ -124,6 +137,9 @@ class Stack:
                 self._received(now, happened, out)
                 return out
             # The short path: the run follows on from what came before (`sim.lanes` takes it for many at once).
+            waits = self._holds_back and stream.missing.firsts
+            if waits and self.order.is_full() and happened.phase is FIRST_PASS:
+                return out  # as if it had been lost: it is repaired when there is room
             stream.nexts[stream.at] = happened.following
             if self._arrivals is not None:
                 self._arrivals.append(now)
@@ -134,7 +150,7 @@ class Stack:
                 self._heard_at[happened.source] = now
             for accepted in self._on_accepted:
                 accepted(now, happened.source, happened.run, happened.phase, out)
-            if self._at_once and not (self._holds_back and stream.missing.firsts):
+            if self._at_once and not waits:
                 return happened.delivered + out if out else happened.delivered
             self._wait_for_turn(now, happened, stream, out)
         elif type(happened) is Heard:  # these two are all that happens while nothing is published
@@ -146,6 +162,10 @@ class Stack:
         elif type(happened) in _INPUTS:
             _INPUTS[type(happened)](self, now, happened, out)
         return out
+
+    def unfinished(self) -> Effects:
+        """The effects of a step that an error has cut short: they are as true as any, and have to be carried out."""
+        return self._out
 
     def keep_streams_in(self, streams: Streams) -> None:
         """Before it starts: keep what is known of senders there."""
@@ -168,6 +188,14 @@ class Stack:
     def settled(self) -> int:
         """Every packet of this member below this number was sent and, if there is a logger, is logged."""
         return min([self.streams[self.me].next, *map(_ask, self._hooks.settled)])
+
+    def awaits_loggers(self) -> bool:
+        """Whether there are loggers, in reach or away, or are to be."""
+        return bool(self.roster.loggers) or self.settings.durable
+
+    def unlogged(self) -> int:
+        """The last packet of this member that was let go before any logger had it; -1 if there is none."""
+        return max([-1, *map(_ask, self._hooks.unlogged)])
 
     def unconfirmed(self) -> Horizon:
         """The members in reach that may lack packets of this one, and up to which number each has them all."""
@@ -215,11 +243,15 @@ class Stack:
         if self._heard_at is not None:
             self._heard_at[happened.source] = now
         sender = happened.sender
-        stream = self.streams.of(sender)
-        if sender == self.me and happened.first not in stream.missing:
+        if sender == self.me and happened.first not in self.streams[sender].missing:
             return  # an echo or a forgery: nobody knows our packets better than we do
+        stream = self.gaps.believe(now, sender, happened.last)
+        if stream is None:
+            return
         before = stream.next
-        fresh, gap = stream.accept(happened.run)
+        if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
+            return  # it would have to wait
+        fresh, gap = stream.accept(happened.run, happened.phase == FIRST_PASS)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
@@ -266,6 +298,7 @@ class Stack:
         before, self.roster = self.roster, roster
         if (before.members, before.owed, before.loggers) != (roster.members, roster.owed, roster.loggers):
             self.peers.follow(roster)
+            self.gaps.follow_view(roster)
             _call(self._hooks.view_changed, now, before, out)
 
     def begin(self, horizon: Horizon) -> None:
@@ -310,6 +343,10 @@ class Stack:
         message = happened.message
         if (not self.is_member or self.lone_founder) and type(message) not in self.membership.outside:
             self.membership.overheard(now, happened.source)
+            return
+        if not self.roster.knows(happened.source):
+            for handler in self._from_strangers.get(type(message), ()):
+                handler(now, happened.source, message, out)
             return
         if self._heard_at is not None:
             self._heard_at[happened.source] = now

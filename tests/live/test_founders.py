@@ -134,7 +134,7 @@ def test_what_a_founder_publishes_while_it_joins_others_is_not_lost():
 
 def test_a_member_that_is_heard_but_does_not_hear_keeps_nobody_out_for_long():
     async def story():
-        shared = settings(leave_timeout=0, tuning={"gossip_period": 0.01})
+        shared = settings(leave_timeout=0, tuning={"gossip_period": 0.01})  # one of them confirms nothing
         async with (
             Group(GROUP, shared, deaf),
             Group(GROUP, shared, ImpairedTransport) as second,

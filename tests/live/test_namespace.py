@@ -180,7 +180,7 @@ def test_with_five_percent_of_real_loss_most_events_arrive_soon(network: Network
         assert most < 0.04
 
 
-@pytest.mark.parametrize("seconds", [3, pytest.param(10, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(15, marks=pytest.mark.soak)])
 def test_after_a_partition_everything_that_was_kept_long_enough_arrives(network: Network, seconds: int):
     events = RATE * (seconds + 2)
     story = Story(network, events, **OPEN)  # the buffers of the default hold tens of thousands of packets

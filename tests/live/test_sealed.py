@@ -243,3 +243,46 @@ def test_old_messages_replayed_to_a_newcomer_direct_no_traffic_to_the_stranger()
             assert answers == []
 
     run(story())
+
+
+class Recording:
+    """Everything that is sent in a group, and a way to send it again."""
+
+    def __init__(self, place: gossamer.Settings) -> None:
+        self.transport = UdpTransport(Endpoint.parse(place.address, place.interface))
+        self.heard: list[bytes] = []
+
+    def listen(self) -> None:
+        while select.select([self.transport.multicast], [], [], 0)[0]:
+            self.transport.read(self.transport.multicast, lambda datagrams, _: self.heard.extend(map(bytes, datagrams)))
+
+    def replay(self, to: tuple[str, int]) -> None:
+        for datagram in self.heard:
+            self.transport.send_to_group([datagram])
+            self.transport.send_to([datagram], to)
+
+
+def test_what_was_recorded_before_a_group_was_restarted_is_not_heard_after_it():
+    async def story():
+        shared = settings(key=key())
+        recording = Recording(shared)
+        async with joined(2, shared) as (a, b):
+            heard = b.subscribe("n")
+            await publish_slowly(a, NUMBERS[:100])
+            assert payloads(await collect(heard, 100)) == NUMBERS[:100]
+            recording.listen()
+        recording.listen()
+        assert len(recording.heard) > 20
+        await asyncio.sleep(0.3)  # nobody restarts that soon
+        async with joined(2, shared) as (a, b):
+            heard = b.subscribe("n")
+            for _ in range(3):
+                recording.replay(b._member._transport.address)
+                await asyncio.sleep(0.1)
+            await until(lambda: b.stats()["dropped"].get("stale", 0) > len(recording.heard))
+            a.publish("n", b"new")
+            assert payloads(await collect(heard, 1)) == [b"new"]
+            assert set(b.members()) == {a.me, b.me}
+        recording.transport.close()
+
+    run(story())

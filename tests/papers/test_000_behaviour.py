@@ -116,7 +116,7 @@ def test_a_heal_causes_no_storm(tmp_path):
 
 def test_the_log_shrinks_back_under_churn(tmp_path):
     """Stability-oriented collection works while members come and go. Reference: 000 §5.2, §5.3"""
-    expect_clean(scenario("churn"), tmp_path / "trace.parquet")
+    expect_clean(scenario("churn", 1, "duration=70.0"), tmp_path / "trace.parquet")  # ten seconds after the last join
     stored = len(rows(tmp_path / "trace.parquet", "store", "log")["t_ns"])
     collected = len(rows(tmp_path / "trace.parquet", "collect", "log")["t_ns"])
     assert stored > 2000

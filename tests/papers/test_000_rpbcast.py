@@ -706,6 +706,31 @@ def test_a_member_suspected_while_it_joins_asks_again_and_gets_in():
     assert all(9 in stack.roster.members for stack in table.stacks.values())
 
 
+@pytest.mark.parametrize("status", [MEMBER, DISCONNECTED, LEFT])
+def test_a_member_whose_clock_was_set_back_joins_at_once(status):
+    """No sponsor would take its older wish for the entry of its earlier life. Reference: 000 §5.3"""
+    table = rpbcast(sponsors=2)
+    for member in (0, 1, 2, 3):
+        table.step(member, Heard(1, ViewUpdate([MemberEntry(9, status, 10**15)])))
+    table.letters.clear()
+    joining(table)
+    table.settle()
+    table.wait(PERIOD)
+    assert table.stacks[9].is_member
+    assert all(9 in stack.roster.members for stack in table.stacks.values())
+
+
+def test_a_member_whose_clock_is_behind_is_remembered_as_long_after_it_left():
+    """An old view would bring it back. Reference: 000 §5.3"""
+    table = rpbcast()
+    table.now = 10_000.0
+    table.wait(PERIOD * 2)
+    table.step(0, Heard(1, ViewUpdate([MemberEntry(9, LEFT, 5)])))
+    table.wait(600.0)
+    table.step(0, Heard(1, ViewUpdate([MemberEntry(9, MEMBER, 4)])))
+    assert 9 not in table.stacks[0].roster.members
+
+
 def test_a_member_cut_off_while_it_joins_gets_in_afterwards():
     """Reference: 000 §5.3"""
     table = joining(rpbcast(sponsors=2))

@@ -90,7 +90,7 @@ class SkipsAGap(Fifo):
     """Whenever one gap is filled, everything that waits is let go, other gaps or not."""
 
     def _release(self, sender, stream, out):
-        out.extend(effect for _, effect in sorted(self._held.pop(sender), key=lambda held: held[0]) if effect)
+        out.extend(effect for _, _, effect in sorted(self._held.pop(sender), key=lambda held: held[0]) if effect)
 
 
 class SkipsGaps(Stack):

@@ -152,3 +152,24 @@ def test_what_held_returns_is_the_callers_own(store: LogStore) -> None:
     store.collected().clear()
 
     assert store.held() == {1: RangeSet([(0, 9)])}
+
+
+def test_the_service_time_is_recorded(store: LogStore) -> None:
+    assert store.service_time().runs == []
+    service = store.service_time()
+    service.begin(100)
+    store.keep_service_time(service)
+    assert store.service_time().runs == service.runs
+
+
+def test_what_a_consumer_wants_is_spared(store: LogStore) -> None:
+    store.append(entries(1, 0, 99) + entries(2, 0, 9))
+    store.commit("reader", {})
+    assert store.collect({1: RangeSet([(0, 49)])}, spare=True) == 0
+    assert store.held()[1] == RangeSet([(0, 99)])
+    store.commit("reader", {1: 19})
+    assert store.collect({1: RangeSet([(0, 49)]), 2: RangeSet([(0, 9)])}, spare=True) == 20
+    assert store.collected() == {1: RangeSet([(0, 19)])}
+    assert store.collect({1: RangeSet([(0, 49)])}) == 30  # the fail-safe spares nothing
+    store.forget_consumer("reader")
+    assert store.collect({2: RangeSet([(0, 9)])}, spare=True) == 10

@@ -75,7 +75,7 @@ messages = st.one_of(
     st.builds(Confirmed, st.integers(-1, 2**62)),
     st.builds(Recall, numbers),
     st.builds(Holdings, per_sender, numbers, numbers, numbers, per_sender),
-    st.builds(Probe, numbers, st.booleans()),
+    st.builds(Probe, numbers, st.booleans(), st.binary(max_size=50)),
     st.builds(Profile, numbers, st.binary(max_size=50)),
     st.builds(Piece, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(Join, entry, st.booleans()),

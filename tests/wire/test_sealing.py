@@ -35,6 +35,16 @@ INCARNATION = Random(4).randbytes(16)
 DATAGRAM = encode(Header(7, 1), Data(Packet(1, 5, b"forty-two")))
 
 
+class Clock:
+    """Says what it is told to."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def pair(window=65_536, **settings):
     """A sealer, and the opener of somebody else with the same key."""
     return Sealer(KeyRing([OLD]), INCARNATION), Opener(KeyRing([OLD]), window=window, **settings)
@@ -291,7 +301,7 @@ def test_a_window_is_a_power_of_two(size):
 
 def test_the_counter_never_wraps():
     sealer = Sealer(KeyRing([OLD]), INCARNATION, counter=2**64 - 3)
-    opener = Opener(KeyRing([OLD]))
+    opener = Opener(KeyRing([OLD]), clock=lambda: 1_577_836_800 + (2**32 - 1) / 4)
     assert opener.open_many([sealer.seal(DATAGRAM), sealer.seal(DATAGRAM)]) == [DATAGRAM] * 2
 
     for _ in range(3):
@@ -453,21 +463,79 @@ def test_a_flood_of_forged_sources_takes_no_memory():
 
 
 def test_of_too_many_incarnations_the_longest_silent_is_forgotten():
-    ring = KeyRing([OLD])
-    opener = Opener(ring, window=64, incarnations_max=10)
-    busy, idle = Sealer(ring, bytes(16)), Sealer(ring, b"i" * 16)
+    ring, clock = KeyRing([OLD]), Clock()
+    opener = Opener(ring, window=64, incarnations_max=10, clock=clock)
+    busy, idle = Sealer(ring, bytes(16), clock=clock), Sealer(ring, b"i" * 16, clock=clock)
     old = idle.seal(DATAGRAM)
     opener.open(old)
 
     for n in range(30):
+        clock.now += 0.25
         opener.open(busy.seal(DATAGRAM))
-        opener.open(Sealer(ring, bytes([n + 1]) * 16).seal(DATAGRAM))
+        opener.open(Sealer(ring, bytes([n + 1]) * 16, clock=clock).seal(DATAGRAM))
 
     assert opener.incarnations == 10
     assert opener.forgotten == 32 - 10
     assert opener.knows(busy.seal(DATAGRAM))
-    assert opener.open(old) == DATAGRAM  # what is forgotten can be replayed, once
-    assert refusal(opener, old) == "replayed"
+    assert refusal(opener, old) == "stale"  # what is forgotten cannot be replayed
+
+
+def test_what_was_recorded_before_a_receiver_started_is_stale_and_what_is_alive_is_heard():
+    ring, clock = KeyRing([OLD]), Clock()
+    sealer = Sealer(ring, INCARNATION, clock=clock)
+    recorded = sealer.seal_many([DATAGRAM] * 3)
+    clock.now += 1.0
+    opener = Opener(ring, clock=clock)
+    assert opener.open_many(recorded) == [None] * 3
+    assert opener.refused == {"stale": 3}
+    assert opener.incarnations == 0
+    assert opener.open(sealer.seal(DATAGRAM)) == DATAGRAM
+    assert opener.open_many(recorded) == [DATAGRAM] * 3  # late, from one that is known to be alive
+    assert opener.open_many(recorded) == [None] * 3
+
+
+def test_a_repair_may_hold_what_was_sealed_long_ago():
+    ring, clock = KeyRing([OLD]), Clock()
+    old = Sealer(ring, INCARNATION).seal(DATAGRAM)  # by a version without clocks
+    older = Sealer(ring, INCARNATION, clock=clock).seal(DATAGRAM)
+    clock.now += 7 * 86_400
+    opener, repairer = Opener(ring, clock=clock), Sealer(ring, b"r" * 16, clock=clock)
+    for sealed in (old, older):
+        assert opener.open_repair(opener.open(sealed_repair(repairer, sealed)))[2] == sealed
+        assert refusal(opener, sealed) == "stale"
+
+
+@pytest.mark.parametrize(("apart_s", "heard"), [(-90.0, False), (-30.0, True), (30.0, True), (90.0, False)])
+def test_clocks_may_differ_by_a_minute(apart_s, heard):
+    ring, ours = KeyRing([OLD]), Clock()
+    opener = Opener(ring, clock=ours)
+    ours.now += 40.0
+    sealed = Sealer(ring, INCARNATION, clock=Clock(ours.now + apart_s)).seal(DATAGRAM)
+    assert opener.open_many([sealed]) == [DATAGRAM if heard else None]
+
+
+def test_more_recorded_incarnations_than_are_remembered_are_not_accepted_in_rotation():
+    ring, clock = KeyRing([OLD]), Clock()
+    opener = Opener(ring, window=64, incarnations_max=8, clock=clock)
+    recorded = [Sealer(ring, bytes([n]) * 16, clock=clock).seal(DATAGRAM) for n in range(9)]
+    assert opener.open_many(recorded) == [DATAGRAM] * 9  # they are alive
+    for _ in range(3):
+        assert opener.open_many(recorded) == [None] * 9
+    clock.now += 1.0
+    assert opener.open(Sealer(ring, bytes(16), clock=clock).seal(DATAGRAM)) == DATAGRAM  # forgotten, but alive
+
+
+def test_packets_that_change_places_when_the_clock_ticks_are_all_opened_once():
+    ring, clock, random = KeyRing([OLD]), Clock(), Random(1)
+    sealer, opener = Sealer(ring, INCARNATION, clock=clock), Opener(ring, clock=clock)
+    sealed = []
+    for _ in range(200):
+        clock.now += 0.05
+        sealed.append(sealer.seal(DATAGRAM))
+    late = sealed[50:]
+    random.shuffle(late)
+    assert opener.open_many(sealed[:50] + late) == [DATAGRAM] * 200
+    assert opener.open_many(sealed) == [None] * 200
 
 
 # Repairs

@@ -14,7 +14,7 @@ def main() -> None:
 
     from gossamer.cli.app import app
     from gossamer.core.schema import SettingError
-    from gossamer.live.errors import Overrun, Unsent
+    from gossamer.live.errors import NotDurable, Overrun, Unsent
     from gossamer.pipeline.session import PipelineError
     from gossamer.pubsub import FilterError, SubjectError
     from gossamer.store.contract import StoreError
@@ -33,7 +33,7 @@ def main() -> None:
         _fail(f"{command}: {says}; see {command} --help")
     except (FilterError, PipelineError, SettingError, StoreError, SubjectError, TraceError) as error:
         _fail(f"gossamer: {error}")
-    except (Overrun, Unsent) as error:
+    except (NotDurable, Overrun, Unsent) as error:
         _fail(f"gossamer: {error}", 1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)

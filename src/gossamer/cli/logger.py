@@ -32,6 +32,10 @@ def logger(
         str,
         typer.Option(help="How long to keep packets that every member has: stable (drop them), 7d, 10GB or forever."),
     ] = "7d",
+    retire: Annotated[
+        bool,
+        typer.Option("--retire", help="Leave the group for good: senders stop keeping packets for this logger."),
+    ] = False,
     address: Address = None,
     interface: Interface = None,
     key: Key = None,
@@ -41,21 +45,35 @@ def logger(
 ) -> int:
     """Log a GROUP: store every packet, acknowledge it once it is on disk, serve repairs, delete what all members have.
 
-    Resumes from its store after any crash. Exit code 1 if the store fails: what it holds is safe.
+    Resumes from its store after any stop or crash: meanwhile senders keep what it lacks, and `flush` waits. If the
+    store fails, the logger accepts nothing more, says so, and still serves what it holds.
 
     Examples:
 
         gossamer logger quotes --store /var/lib/gossamer/quotes
 
         gossamer logger quotes --store quotes.log --retain forever
+
+        gossamer logger quotes --store quotes.log --retire
     """
     settings = settings_from(address, interface, key, insecure)
     console = Console(stderr=True)
 
     async def story() -> int:
         with traced(trace) as rows:
-            opened = make_logger(group, store, settings, retain=retain, transport=transport_from(impair), trace=rows)
+            opened = make_logger(
+                group,
+                store,
+                settings,
+                retain=retain,
+                retires=retire,
+                transport=transport_from(impair),
+                trace=rows,
+            )
             async with opened as member:
+                if retire:
+                    console.print(f"logger {member.me} of group {group} leaves for good; {store} keeps what it holds")
+                    return 0
                 console.print(f"logging group {group} to {store} as member {member.me}", soft_wrap=True)
                 failed = ""
                 while True:

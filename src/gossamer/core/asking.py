@@ -1,11 +1,12 @@
 """What a member wants, what of it was asked for and may be on its way, and what to ask for next.
 
 At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked. What was asked
-for a whole tick ago and has not come is not on its way any more: it may be asked for again, but after everything that
-was not asked for yet. So packets that nobody can send do not keep others from being asked for.
+for a whole tick ago and has not come is not on its way any more: it is asked for again, but that takes at most half of
+the room while there is something that was not asked for yet. So packets that nobody can send do not keep others from
+being asked for, and a few that were lost on their way do not wait for all the others.
 """
 
-from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take
+from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take, union
 from gossamer.core.ranges import RangeSet
 
 
@@ -96,8 +97,10 @@ class Asking:
         possible = difference(wanted, self._asked)
         fresh = difference(possible, self._in_vain)
         if not fresh:
-            fresh, self._in_vain = possible, {}
-        return take(fresh, room)
+            self._in_vain = {}
+            return take(possible, room)
+        again = take(intersection(possible, self._in_vain), max(1, room // 2)) if self._in_vain else {}
+        return union(again, take(fresh, room - count(again))) if again else take(fresh, room)
 
     def asked(self, numbers: PacketSets) -> None:
         """These were asked for just now, as far as they are still wanted."""

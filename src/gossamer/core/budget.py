@@ -13,9 +13,10 @@ class Budget:
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
 
-    def __init__(self, per_second: float) -> None:
-        self._burst = max(1.0, per_second * BURST_SHARE)
-        self._rate = max(0.0, per_second - self._burst) or per_second
+    def __init__(self, per_second: float, burst: float = 0.0) -> None:
+        """`burst` is what may go at once, if not the usual share."""
+        self._burst = burst or max(1.0, per_second * BURST_SHARE)
+        self._rate = per_second if burst else max(0.0, per_second - self._burst) or per_second
         self._tokens = self._burst
         self._at = 0.0
 

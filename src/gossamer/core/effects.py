@@ -98,11 +98,15 @@ class Replay:
 
 @dataclass(slots=True)
 class Collect:
-    """Delete `first..last` of `sender` from this member's log."""
+    """Delete `first..last` of `sender` from this member's log.
+
+    What a durable reader still wants stays, unless it is `overdue`: it was there for as long as the fail-safe allows.
+    """
 
     sender: int
     first: int
     last: int
+    overdue: bool = False
 
 
 @dataclass(slots=True)

@@ -5,28 +5,61 @@ the chain, or past it to one that is eager; a repair that cannot fill it passes 
 Before each request the application may say that packets are not worth it (000 §2.2, §3.3).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gossamer.core.packet_sets import PacketSets, difference
 from gossamer.core.ranges import RangeSet
+from gossamer.core.roster import Roster
 from gossamer.core.say import ApplicationSay
-from gossamer.core.streams import Streams
+from gossamer.core.settings import ProtocolSettings
+from gossamer.core.streams import RATE_MAX, Stream, Streams
 
 if TYPE_CHECKING:
     from gossamer.core.ladder import Effects, Rung
     from gossamer.core.parts import Order, Repair
 
+_SLACK_PACKETS = 10_000
+"""A sender may be this much farther than the time since it was last heard explains: clocks and rounds are coarse."""
+_STRANGERS_MAX = 256
+"""Senders outside the view of which anything is kept: the packets of a new member may come before the news of it."""
+
 
 class Gaps:
     """What one member misses, and whose turn it is to repair it."""
 
-    __slots__ = ("_closed", "_found", "_me", "_order", "_say", "_streams", "repairs")
+    __slots__ = (
+        "_closed",
+        "_found",
+        "_ignored",
+        "_loss_patience",
+        "_me",
+        "_order",
+        "_roster",
+        "_say",
+        "_slack",
+        "_strangers",
+        "_streams",
+        "repairs",
+    )
 
-    def __init__(self, me: int, streams: Streams, say: ApplicationSay | None) -> None:
-        self._me = me
+    def __init__(
+        self,
+        roster: Roster,
+        streams: Streams,
+        settings: ProtocolSettings,
+        say: ApplicationSay | None,
+        ignored: Counter[str],
+    ) -> None:
+        self._me = roster.me
+        self._roster = roster
         self._streams = streams
         self._say = say
+        self._ignored = ignored
+        self._loss_patience = settings.loss_patience
+        self._slack = _SLACK_PACKETS + settings.send_buffer + settings.sequence_block  # a new life skips as many
+        self._strangers: dict[int, None] = {}
         self.repairs: tuple[Repair, ...] = ()
         """The chain."""
 
@@ -43,10 +76,54 @@ class Gaps:
         """The member keeps its streams elsewhere now."""
         self._streams = streams
 
+    def follow_view(self, roster: Roster) -> None:
+        """The group has changed."""
+        self._roster = roster
+
+    # What is believed.
+
+    def believe(self, now: float, sender: int, last: int) -> Stream | None:
+        """The stream of `sender`, if it can be true that its packets up to `last` exist; else None, and it is counted.
+
+        The one place where that is decided, however a number is learned.
+        """
+        stream = self._streams.get(sender)
+        if stream is None:
+            if not self.can_be(now, last):
+                return None
+            if sender not in self._roster.owed and not self._room_for_stranger(sender):
+                self._ignored["too many unknown senders"] += 1
+                return None
+            stream = self._streams.begin(sender, 0)
+        if stream.believes(now, last, self._slack):
+            return stream
+        self._ignored["numbers too high"] += 1
+        return None
+
+    def can_be(self, now: float, last: int) -> bool:
+        """Whether any sender can have come so far since the epoch; counted if not."""
+        possible = last < self._slack + RATE_MAX * now
+        self._ignored["numbers too high"] += not possible
+        return possible
+
+    def look(self, now: float) -> None:
+        """Note how far senders have come: from here on we know how long they have had to come any further."""
+        for stream in self._streams.values():
+            stream.look(now, self._slack)
+
+    def _room_for_stranger(self, sender: int) -> bool:
+        if len(self._strangers) >= _STRANGERS_MAX:  # some may have become members, or have been forgotten
+            self._strangers = {s: None for s in self._strangers if s in self._streams and s not in self._roster.owed}
+        if len(self._strangers) < _STRANGERS_MAX:
+            self._strangers[sender] = None
+        return sender in self._strangers
+
+    # The way of a gap.
+
     def learn(self, now: float, sender: int, last: int, out: "Effects") -> None:
         """The packets of `sender` up to `last` are said to exist."""
-        if sender != self._me:
-            gap = self._streams.of(sender).learn(last)
+        if sender != self._me and (stream := self.believe(now, sender, last)) is not None:
+            gap = stream.learn(last)
             if gap is not None:
                 self.found(now, sender, *gap, out)
 
@@ -73,6 +150,13 @@ class Gaps:
             else:
                 self.give_up(now, sender, *part, why, out)
 
+    def patience(self, by: "Rung", usual: float) -> float:
+        """For how many seconds the repair `by` tries: as long as usual, or longer if nobody could take over from it."""
+        position = next(at for at, repair in enumerate(self.repairs) if repair is by)
+        if any(repair.ready() for repair in self.repairs[position + 1 :]):
+            return usual
+        return max(usual, self._loss_patience)
+
     def give_up(self, now: float, sender: int, first: int, last: int, why: str, out: "Effects") -> None:
         """These will not come: report what is still missing of them as lost; nothing, if there is no reason."""
         stream = self._streams.of(sender)
@@ -86,8 +170,13 @@ class Gaps:
         """These never were: nobody misses them."""
         self.give_up(now, sender, first, last, "", out)
 
+    def urgent(self, wanted: PacketSets) -> PacketSets:
+        """Of `wanted`, what need not wait for a place where it can wait for its turn."""
+        return self._order.urgent(wanted)
+
     def worth_asking(self, now: float, wanted: PacketSets, out: "Effects") -> PacketSets:
-        """What of `wanted` the application still wants; the rest is given up."""
+        """What of `wanted` to ask for now: for what has room, and what the application wants; the rest is given up."""
+        wanted = self.urgent(wanted)
         if self._say is None or not wanted:
             return wanted
         declined = self._say.declined(now, wanted)
@@ -98,7 +187,9 @@ class Gaps:
 
     def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: "Effects") -> None:
         """Await the packets of `sender` from `first` on again, as far as a log holds them, in their old order."""
-        stream = self._streams.of(sender)
+        stream = self.believe(now, sender, held.last)
+        if stream is None:
+            return
         wanted, holes = stream.rewind(first, held)
         self._order.rewound(sender, first)
         never_sent = holes.intersection(stream.never_sent or RangeSet())

@@ -140,10 +140,11 @@ class Committed:
 
 @dataclass(slots=True)
 class DamageFound:
-    """A packet in this member's log cannot be read any more."""
+    """Packets in this member's log cannot be read any more."""
 
     sender: int
-    seqno: int
+    first: int
+    last: int
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ overrides the hooks that concern it; the stack calls only those, in the order in
 Some rungs have a further contract (`parts.py`): repairs, buffers, orders, the pace, the membership.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -68,6 +69,8 @@ class Ladder(Protocol):
     """By member: how far it has all packets of a sender, as it said in a gossip with our view of the group."""
     siblings: dict[type, Any]
     """What members of one process share: a rung may keep under its own type what others would make just the same."""
+    ignored: Counter[str]
+    """How often this member was told what it does not believe, by reason."""
     is_logger: bool
     is_member: bool
     lone_founder: bool
@@ -95,6 +98,10 @@ class Rung:
 
     gossips: ClassVar[bool] = False
     """Whether this rung needs the member to gossip, not only to be asked when it does."""
+    from_strangers: ClassVar[tuple[type, ...]] = ()
+    """The messages that concern this rung even if they come from a process that is not in the view.
+
+    To answer one with more bytes than it cost would lend an attacker our line."""
 
     def __init__(self, ladder: Ladder) -> None:
         self.ladder = ladder
@@ -144,3 +151,7 @@ class Rung:
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
         return 0
+
+    def unlogged(self) -> int:
+        """The last packet of this member that no logger will ever have, because there was no room to keep it; or -1."""
+        return -1

@@ -190,12 +190,14 @@ class Holdings:
 class Probe:
     """Who are you, and how are you? Asked by anybody, a member or not; the answer names `nonce`.
 
-    `aloud` asks for the answer over multicast, to learn whether it can be heard.
+    `aloud` asks for the answer over multicast, to learn whether it can be heard. In a group without a key the answer
+    is not much longer than the question, or anybody could use us to flood others: `padding` makes room for it.
     """
 
     kind: ClassVar[str] = "request"
     nonce: int
     aloud: bool = False
+    padding: bytes = b""
 
 
 @dataclass(slots=True)

@@ -48,6 +48,14 @@ def intersection(table: PacketSets, other: PacketSets) -> PacketSets:
     return {s: both for s, n in table.items() if s in other and (both := n.intersection(other[s]))}
 
 
+def union(table: PacketSets, other: PacketSets) -> PacketSets:
+    """What is in either; a new table with new sets."""
+    both = {sender: numbers.copy() for sender, numbers in table.items()}
+    for sender, numbers in other.items():
+        both.setdefault(sender, RangeSet()).update(numbers)
+    return both
+
+
 def among(kept: dict[int, Any], numbers: RangeSet) -> RangeSet:
     """Which of `numbers` are keys of `kept`, whose keys ascend."""
     if not kept:

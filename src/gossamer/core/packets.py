@@ -30,6 +30,14 @@ Run = list[Packet]
 Span = tuple[int, int, int]
 """A sender, its first and its last number that are meant."""
 
+_OBJECT_BYTES = 256
+"""About what a packet takes in memory besides its body."""
+
+
+def memory_of(run: Run) -> int:
+    """About how many bytes of memory the packets take."""
+    return _OBJECT_BYTES * len(run) + sum([len(packet.body) for packet in run])
+
 
 def split_into_runs(packets: list[Packet]) -> list[Run]:
     """Cut a list of packets wherever the sender changes or the numbers do not follow on."""

@@ -38,6 +38,10 @@ class Repair(Rung):
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn: these are not this one's business any more."""
 
+    def ready(self) -> bool:
+        """Whether it can do anything for a gap now."""
+        return True
+
     def eager(self, now: float) -> bool:
         """Whether gaps should come here at once, past the repairs before this one."""
         return False
@@ -110,6 +114,14 @@ class Order(Rung):
     """Whether a run that follows on in its stream is delivered at once, if nothing before it is missing."""
     holds_back: ClassVar[bool] = False
     """Whether a gap holds back what follows it in its stream."""
+
+    def is_full(self) -> bool:
+        """Whether so much is held back that no more first passes should be taken in that would have to wait."""
+        return False
+
+    def urgent(self, wanted: PacketSets) -> PacketSets:
+        """Of the missing packets `wanted`, those that may come now; the others would wait where there is no room."""
+        return wanted
 
     def hold(self, happened: Received) -> None:
         """A run followed on in its stream while something before it is missing; called only if that holds it back."""

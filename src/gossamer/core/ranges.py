@@ -240,8 +240,8 @@ class RangeSet:
             length, at = varint.get(data, at)
             first = behind + distance
             last = first + length
-            if last >= 1 << 63:
-                raise ValueError("sequence number beyond 63 bits")
+            if last >= 1 << 62:  # so that whatever is counted or added up still fits into 63
+                raise ValueError("sequence number beyond 62 bits")
             found.firsts.append(first)
             found.lasts.append(last)
             behind = last + 2

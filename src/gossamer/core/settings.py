@@ -98,6 +98,13 @@ class ProtocolSettings:
         unit="rounds",
         low=1,
     )
+    loss_patience: float = setting(
+        0.0,
+        "How long a member waits for packets that nobody sends before it reports them as lost: asks peers where no"
+        " logger could help, or loggers that do not answer; 0 means `peer_rounds` for peers, and no end for loggers.",
+        unit="s",
+        low=0,
+    )
     ask_again: float = setting(
         0.0,
         "How long, in addition to two round trips, to wait for a peer's answer before asking again: first the packet's"
@@ -152,10 +159,26 @@ class ProtocolSettings:
     )
     send_buffer: int = setting(
         100_000,
-        "Packets a sender keeps until they are acknowledged; when it is full, publishing is refused.",
+        "Packets a sender keeps until they are acknowledged; `when_unlogged` says what happens when it is full.",
         unit="packets",
         low=1,
     )
+    send_buffer_bytes: int = setting(
+        0,
+        "Memory that these packets may take; 0 means that only `send_buffer` limits them.",
+        unit="bytes",
+        low=0,
+    )
+    when_unlogged: str = setting(
+        "refuse",
+        "What a sender does when no logger takes its packets and the send buffer is full: refuse to publish, or go on"
+        " and let the oldest packets go, which are then delivered but never logged.",
+        choices=("refuse", "go-on"),
+    )
+    durable: bool = setting(
+        False, "Keep packets until a logger has them even while no logger is known; else only once there is one."
+    )
+    log_copies: int = setting(1, "Loggers that must have a packet before its sender lets it go.", low=1, high=100)
     rate_limit: float = setting(
         0.0,
         "Packets a sender may send per second (004 §5); the rest wait; 0 means no limit.",
@@ -187,6 +210,13 @@ class ProtocolSettings:
         " up.",
         unit="s",
         above=0,
+    )
+    hold_bytes: int = setting(
+        0,
+        "Memory that packets of one sender may take while they wait for an earlier one; beyond that, the oldest gap is"
+        " reported as lost. 0 means no limit.",
+        unit="bytes",
+        low=0,
     )
     queue_packets: int = setting(
         100_000,
@@ -235,7 +265,8 @@ class ProtocolSettings:
     # Membership and crashes.
     suspect_after: float = setting(
         0.0,
-        "A member not heard from for twice this long is taken for disconnected; 0 means never.",
+        "A member that was silent for this long is asked, and taken for disconnected if it does not answer for as long"
+        " again; 0 means never.",
         unit="s",
         low=0,
     )

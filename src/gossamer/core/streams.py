@@ -7,6 +7,11 @@ waiting to be delivered, or missing (Property 3.5). A number is never accepted t
 from gossamer.core.packets import Run
 from gossamer.core.ranges import Range, RangeSet
 
+RATE_MAX = 1_000_000
+"""No sender sends more packets in a second."""
+_LIE_PACKETS = 1000
+"""If so many packets that others have spoken of cannot be found anywhere, they may never have been."""
+
 
 class Stream:
     """One sender as one member sees it. `next` is the first number not yet seen.
@@ -17,13 +22,15 @@ class Stream:
     `next` lies at place `at` of the list `nexts`, because a simulation keeps the numbers of many members side by side.
     """
 
-    __slots__ = ("abandoned", "at", "missing", "never_sent", "nexts", "start")
+    __slots__ = ("_hearsay", "_known", "abandoned", "at", "missing", "never_sent", "nexts", "start")
 
     def __init__(self, start: int = 0, nexts: list[int] | None = None, at: int = 0) -> None:
         self.start = start
         self.missing = RangeSet()
         self.abandoned = RangeSet()
         self.never_sent: RangeSet | None = None
+        self._hearsay: Range = (start, start - 1)  # if it ends before `next`, no packet has shown that these exist
+        self._known: tuple[int, float, float] | None = None  # `next` when we last looked, when that was, and what room
         self.nexts = [start] if nexts is None else nexts
         self.at = at
         self.nexts[at] = start
@@ -38,7 +45,31 @@ class Stream:
         assert value >= self.nexts[self.at], "what was seen stays seen"
         self.nexts[self.at] = value
 
-    def accept(self, run: Run) -> tuple[Run, Range | None]:
+    def believes(self, now: float, last: int, slack: int) -> bool:
+        """Whether the sender can have come as far as `last`, which then counts as known.
+
+        It can since then have sent what a second allows (`RATE_MAX`), and `slack` more, once. A number that is true but
+        too far away to be believed, of a sender that was very fast while we were away, will be believed a little later.
+        """
+        jump = last + 1 - self.next
+        if jump <= 0:
+            return True
+        if self._known is None:
+            self._known = self.next, now if self.next else 0.0, slack  # of a new one we know nothing since the epoch
+        _, since, left = self._known
+        room = left + RATE_MAX * (now - since)
+        if jump > room:
+            return False
+        self._known = last + 1, now, min(slack, room - jump)
+        return True
+
+    def look(self, now: float, slack: int) -> None:
+        """Note how far the sender has come by now, if it has come any further."""
+        following, since, left = self._known or (-1, now, slack)
+        if following != self.next:
+            self._known = self.next, now, min(slack, left + RATE_MAX * (now - since))
+
+    def accept(self, run: Run, first_pass: bool = False) -> tuple[Run, Range | None]:
         """Take in a run; returns the packets that are new, and the gap that the run revealed, if any."""
         first, last = run[0].seqno, run[-1].seqno
         expected = self.next
@@ -50,6 +81,8 @@ class Stream:
             self.missing.add(expected, first - 1)
             self.changed()
             return run, (expected, first - 1)
+        if first_pass and self._hearsay[1] == expected - 1 > self._hearsay[0] + _LIE_PACKETS:
+            self._await_again(first, last)
         fresh = [p for p in run if p.seqno >= expected or p.seqno in self.missing]
         if fresh:
             self.missing.discard(first, last)
@@ -62,10 +95,17 @@ class Stream:
         if last < self.next:
             return None
         gap = (self.next, last)
+        self._hearsay = (self._hearsay[0] if self._hearsay[1] == self.next - 1 else self.next), last
         self.missing.add(*gap)
         self.next = last + 1
         self.changed()
         return gap
+
+    def _await_again(self, first: int, last: int) -> None:
+        """The sender itself comes to numbers of which others had spoken too early, and which were given up for that."""
+        for part in self.abandoned.within(max(first, self._hearsay[0]), last):
+            self.abandoned.discard(*part)
+            self.missing.add(*part)
 
     def give_up(self, first: int, last: int, *, never_sent: bool = False) -> None:
         """These are missing and not awaited any more."""

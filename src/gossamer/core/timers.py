@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+_AFTER_ERROR_S = 1.0
 Alarm = Callable[[float, list[Any]], None]
 """Called with the time and the list that takes the effects."""
 
@@ -61,8 +62,14 @@ class Timers:
         for timer in ready:
             timer.deadline = inf
         self.find_next()
-        for timer in ready:
-            timer.alarm(now, out)
+        for at, timer in enumerate(ready):
+            try:
+                timer.alarm(now, out)
+            except Exception:  # an alarm that fails must neither silence the others nor itself
+                for late in ready[at + 1 :]:
+                    late.arm(now)
+                timer.arm(now + _AFTER_ERROR_S)
+                raise
 
 
 def _deadline(timer: Timer) -> float:

@@ -27,6 +27,7 @@ class HashedHeartbeat(Rung):
     """What a member knows of idle senders, itself among them."""
 
     gossips = True
+    from_strangers = (Heartbeat,)  # the last word of one that has left may come late
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
@@ -98,12 +99,14 @@ class HashedHeartbeat(Rung):
 
     def _known(self) -> Horizon:
         """Idle senders, as far as this member has seen them."""
-        return {s: max(last, self.ladder.streams.of(s).next - 1) for s, last in self._idle.items()}
+        streams = self.ladder.streams
+        return {s: max(last, streams[s].next - 1) if s in streams else last for s, last in self._idle.items()}
 
     def _learn(self, now: float, source: int, lasts: Horizon, out: Effects) -> None:
         for sender, last in lasts.items():
             self.ladder.gaps.learn(now, sender, last, out)
-            if sender != self.ladder.me and self.ladder.streams.of(sender).next - 1 == last:
+            stream = self.ladder.streams.get(sender)
+            if sender != self.ladder.me and stream is not None and stream.next - 1 == last:
                 self._rest(sender, last)
 
     def _notice_silence(self, now: float) -> None:

@@ -13,6 +13,8 @@ from gossamer.core.settings import ProtocolSettings
 class VariableHeartbeat(Rung):
     """The pause starts at `heartbeat_min` after each packet and grows by the factor up to `heartbeat_max`."""
 
+    from_strangers = (Heartbeat,)  # the last word of one that has left may come late
+
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._pause = 0.0

@@ -55,6 +55,8 @@ class PacedFlow(Pace):
         """A receiver that is gone is not waited for."""
         if self._window is not None:
             self._window.view_changed(now, self.ladder.roster.others(), self._head())
+            if self._queue and self.ladder.is_member:
+                self._release(now, out)
 
     def buffered(self) -> int:
         """What waits is kept here."""

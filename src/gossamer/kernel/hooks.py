@@ -22,6 +22,7 @@ _NAMES = (
     "settled",
     "started",
     "unconfirmed",
+    "unlogged",
     "view_changed",
 )
 
@@ -46,6 +47,7 @@ class Hooks:
     settled: list[Any]
     started: list[Any]
     unconfirmed: list[Any]
+    unlogged: list[Any]
     view_changed: list[Any]
 
     def __init__(self, rungs: Sequence[Rung]) -> None:

@@ -34,7 +34,9 @@ class Presence(Rung):
         if gossip.seen and gossip.view == self.ladder.roster.signature:
             known = self.ladder.acknowledged.setdefault(source, {})
             for sender, last in gossip.seen.items():
-                known[sender] = max(known.get(sender, -1), last)
+                stream = self.ladder.streams.get(sender)
+                if stream is not None:  # nobody acknowledges what we have never heard of
+                    known[sender] = max(known.get(sender, -1), min(last, stream.next - 1))
 
     def _echoed(self, now: float, source: int, message: Echo, out: Effects) -> None:
         self.ladder.round_trips.echoed(now, source, message.stamp)

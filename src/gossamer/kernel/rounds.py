@@ -13,6 +13,8 @@ from gossamer.core.messages import Gossip
 
 _LOGGER_ROUNDS = 16
 """Every 16th round goes to a logger, so that acknowledgements reach it in groups of any size."""
+_LOOK_ROUNDS = 16
+"""And after as many we note how far senders have come."""
 _STRETCH = 1.5
 
 
@@ -60,6 +62,8 @@ class Rounds:
         for hook in self._round_over:
             hook(now, number, out)
         ladder = self._ladder
+        if number % _LOOK_ROUNDS == 0:
+            ladder.gaps.look(now)
         if self._speaks and ladder.is_member:
             for _ in range(self._fanout):
                 target = self._target()
@@ -85,7 +89,7 @@ class Rounds:
     def _target(self) -> int | None:
         ladder = self._ladder
         if ladder.roster.loggers and self.number % _LOGGER_ROUNDS == 0:
-            loggers = ladder.roster.other_loggers()
+            loggers = ladder.roster.loggers_to_ask()
             if loggers:
                 return ladder.rng.choice(loggers)
         return ladder.peers.target()

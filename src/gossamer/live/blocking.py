@@ -107,9 +107,9 @@ class SyncGroup:
         """Send many events of one subject, the fastest way to publish; waits for room."""
         self.run(self._group.publish_many(subject, payloads))
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: float | None = None, *, durable: bool = True, copies: int = 1) -> None:
         """Wait until everything published so far is sent and, if there is a logger, durable."""
-        self.run(asyncio.wait_for(self._group.flush(), timeout))
+        self.run(self._group.flush(durable=durable, copies=copies, timeout=timeout))
 
     def stable(self, packet: PacketId, timeout: float | None = None) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published."""

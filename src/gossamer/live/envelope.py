@@ -4,6 +4,7 @@ Both envelopes can repair with a datagram as its sender sent it: what a log hold
 """
 
 from collections.abc import Sequence
+from time import time
 from typing import Protocol
 
 from gossamer.core.ids import Phase
@@ -23,6 +24,8 @@ class Envelope(Protocol):
 
     overhead_bytes: int
     """How many bytes a repair, the longest datagram that carries a body, has besides the body."""
+    is_sealed: bool
+    """Whether only those who have the key can speak."""
 
     def close(self, message: Message) -> bytes:
         """The datagram for a message of ours."""
@@ -55,6 +58,7 @@ class OpenEnvelope:
     """No key: everybody can read and write."""
 
     overhead_bytes = REPAIR_BYTES
+    is_sealed = False
 
     def __init__(self, header: Header) -> None:
         self._header = header
@@ -91,6 +95,8 @@ class OpenEnvelope:
 class SealedEnvelope:
     """With a key: authenticated, encrypted, and safe from replays (see `wire.sealing`)."""
 
+    is_sealed = True
+
     def __init__(self, header: Header, keys: KeyRing, incarnation: bytes) -> None:
         from gossamer.wire import sealing  # needs `cryptography`, which groups without a key do not load
 
@@ -98,8 +104,8 @@ class SealedEnvelope:
         self._header = header
         self.overhead_bytes = REPAIR_BYTES + 2 * sealing.SEAL_BYTES
         self.keys = keys
-        self._sealer = sealing.Sealer(self.keys, incarnation)
-        self._opener = sealing.Opener(self.keys)
+        self._sealer = sealing.Sealer(self.keys, incarnation, clock=time)
+        self._opener = sealing.Opener(self.keys, clock=time)
         self._malformed = 0
 
     def close(self, message: Message) -> bytes:

@@ -8,6 +8,10 @@ class NameInUse(RuntimeError):
     """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
+class NotDurable(RuntimeError):
+    """Something was published that no logger has, and none will get."""
+
+
 class Overrun(RuntimeError):
     """A subscription with `when_full="raise"` was full, and ended."""
 

@@ -22,20 +22,22 @@ from typing import Any, Self, cast
 from zlib import crc32
 
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
-from gossamer.core.inputs import ConfirmAsked, LeaveAsked, RewindAsked
+from gossamer.core.inputs import LeaveAsked, RewindAsked
 from gossamer.core.packet_sets import Horizon, PacketSets, count
-from gossamer.core.say import Gap, WorthRepairing
+from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
-from gossamer.live.errors import NameInUse, Overrun, Unsent
+from gossamer.live.errors import NameInUse, NotDurable, Overrun, Unsent
 from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.outbox import Full, Outbox
+from gossamer.live.safety import Safety
 from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
+from gossamer.live.waiting import Waiting
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -44,12 +46,24 @@ from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
-__all__ = ["Full", "Gap", "Group", "Item", "Lost", "NameInUse", "Overrun", "Subscription", "Unsent", "join"]
+__all__ = [
+    "Full",
+    "Gap",
+    "Group",
+    "Item",
+    "Lost",
+    "NameInUse",
+    "NotDurable",
+    "Overrun",
+    "Subscription",
+    "Unsent",
+    "join",
+]
 
 _log = logging.getLogger("gossamer")
 
 JOIN_TIMEOUT_S = 30.0
-GOODBYE_TIMEOUT_S = 0.3
+GOODBYE_TIMEOUT_S = 1.0
 
 MakeTransport = Callable[[Endpoint], Transport]
 
@@ -65,12 +79,15 @@ class Group:
         *,
         store: LogStore | None = None,
         identity: int | None = None,
+        retires: bool = False,
         trace: RowBuffer | None = None,
     ) -> None:
+        """With a `store` the member is a logger; when it stops it is away, and has left only if it `retires`."""
         self.name = name
         self.settings = settings
         self._make_transport = transport
         self._store = store
+        self._retires = retires
         self._trace = trace
         protocol = settings.protocol_settings()
         if store is not None and not may_log(protocol):
@@ -83,8 +100,9 @@ class Group:
         self._inbox: Inbox = NOT_JOINED
         self._member: Member = NOT_JOINED
         self._outbox: Outbox = NOT_JOINED
+        self._waiting: Waiting = NOT_JOINED
+        self._safety: Safety = NOT_JOINED
         self._failure: BaseException | None = None
-        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
 
     async def __aenter__(self) -> Self:
@@ -106,6 +124,7 @@ class Group:
                 )
             in_order = self._member.stack.order.holds_back
             self._outbox = Outbox(self._home, self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
+            self._safety = Safety(settings, self._member, self._outbox, self._waiting)
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -169,41 +188,38 @@ class Group:
             contacts=tuning.contacts,
             multicast=tuning.multicast,
             named=self._named,
-            worth=self._worth_repairing() if self.settings.worth_repairing is not None else None,
+            worth=self.settings.worth_repairing,
             replaced=self._replaced,
+            failed=self._broke_down,
         )
+        self._waiting = Waiting(self._member)
         return tuning
-
-    def _worth_repairing(self) -> WorthRepairing:
-        """The application's `worth_repairing`, kept from raising: if it fails, the packets are worth repairing."""
-        judge = self.settings.worth_repairing
-        assert judge is not None
-
-        def worth(gap: Gap) -> bool:
-            try:
-                return bool(judge(gap))
-            except Exception:  # the application's
-                self._member.stats["errors in worth_repairing"] += 1
-                _log.exception("worth_repairing(%r) failed; the packets are requested", gap)
-                return True
-
-        return worth
 
     def _replaced(self) -> None:
         """Another process joined under our name while we did not answer: we are no longer the member."""
-        self._failure = NameInUse(
-            f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
-            "not answer; this one is no longer a member"
+        self._end(
+            NameInUse(
+                f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
+                "not answer; this one is no longer a member"
+            )
         )
-        self._outbox.close(self._failure)
-        self._inbox.close(self._failure)
-        self._member.disconnect_for_good()
-        self._fail_waiters(self._failure)
 
-    def _fail_waiters(self, error: BaseException) -> None:
-        for _, future in self._waiters:
-            if not future.done():
-                future.set_exception(error)
+    def _broke_down(self, error: Exception) -> None:
+        """The member cannot go on; the application must not believe that it does."""
+        failure = RuntimeError(
+            f"group {self.name!r}: this member met with too many errors of its own and has stopped; the last was "
+            f"{type(error).__name__}: {error}; join again, and please report it"
+        )
+        failure.__cause__ = error
+        self._end(failure)
+
+    def _end(self, failure: BaseException) -> None:
+        self._failure = failure
+        if self._outbox is not NOT_JOINED:
+            self._outbox.close(failure)
+        self._inbox.close(failure)
+        self._member.disconnect_for_good()
+        self._waiting.fail(failure)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
@@ -215,42 +231,33 @@ class Group:
             return
         self._outbox.close()
         try:
-            unsent = await self._wait_for_published()
+            self._inbox.pause_no_more()  # the answers have to be read
+            unsent = await self._safety.before_leaving(self.name)
         finally:
-            await self._say_goodbye()
+            await self._go()
         if unsent is not None and self.settings.leave_timeout:
             if error is None:
                 raise unsent
             _log.warning("%s", unsent)
 
-    async def _wait_for_published(self) -> Unsent | None:
-        """Wait until everything is durable or, without a logger, with all members; what is not when time is up."""
-        member, stack = self._member, self._member.stack
-        self._inbox.pause_no_more()  # the answers have to be read
+    async def _go(self) -> None:
         try:
-            async with asyncio.timeout(0 if member.is_offline else self.settings.leave_timeout):
-                await self.flush()
-                if not stack.roster.loggers and stack.settings.repair:
-                    member.step(ConfirmAsked())
-                    await self._until(lambda: not stack.unconfirmed())
-        except TimeoutError:
-            member.stats["left before everything was sent or logged"] += 1
-            lacking, loggers = stack.unconfirmed(), stack.roster.loggers
-            arrived = () if loggers else (max(has + 1, stack.first_number) for has in lacking.values())
-            return Unsent(self.name, self._outbox.last - min([stack.settled(), *arrived]), tuple(lacking), loggers)
-        return None
+            if self._store is None or self._retires:
+                await self._say_goodbye()
+            else:
+                self._member.disconnect()  # a logger will be back: senders keep what it lacks
+        finally:
+            await self._member.stop()
+            self._inbox.close()
+            self._waiting.fail(RuntimeError("this member left the group before this was done"))
 
     async def _say_goodbye(self) -> None:
         self._member.step(LeaveAsked())
         try:
-            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
+            async with asyncio.timeout(GOODBYE_TIMEOUT_S if self._member.stack.roster.others() else 0):
                 await self._member.left.wait()
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
-        finally:
-            await self._member.stop()
-            self._inbox.close()
-            self._fail_waiters(RuntimeError("this member left the group before this was done"))
 
     # Publishing.
 
@@ -269,7 +276,7 @@ class Group:
             try:
                 return self.publish(subject, payload, **attributes)
             except Full as full:
-                await self._until(partial(self._outbox.room, full.packets))
+                await self._waiting.until(partial(self._outbox.room, full.packets))
 
     @at_home
     async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
@@ -280,15 +287,23 @@ class Group:
             at += taken
             if at >= len(payloads):
                 break
-            await self._until(partial(self._outbox.room, needed))
+            await self._waiting.until(partial(self._outbox.room, needed))
         await asyncio.sleep(0)  # let the loop send and receive
 
     @at_home
-    async def flush(self) -> None:
-        """Wait until everything published so far is sent and, if there is a logger, durable."""
-        target = self._outbox.last
-        self._outbox.send()
-        await self._until(lambda: self._member.stack.settled() >= target)
+    async def flush(self, *, durable: bool = True, copies: int = 1, timeout: float | None = None) -> None:
+        """Wait until everything published so far is sent and, if the group has or had a logger, durable.
+
+        It waits for a logger that is away; TimeoutError after `timeout` seconds. `NotDurable` if some of it will never
+        be logged, because all loggers have left for good or there was no room to keep it. With `durable=False`, wait
+        only until everything is sent. `copies` says how many loggers must have it, up to `Settings.copies`.
+        """
+        if copies > self.settings.copies:
+            raise SettingError(
+                f"copies = {copies}: packets are kept until {self.settings.copies} loggers have them; "
+                f"join with Settings(copies={copies})"
+            )
+        await self._safety.flush(durable, timeout)
 
     @at_home
     async def stable(self, packet: PacketId) -> None:
@@ -304,26 +319,7 @@ class Group:
         if packet.seqno >= self._outbox.last:
             raise ValueError(f"packet {packet}: has not been published yet")
         self._outbox.send()
-        await self._until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition that depends on other members holds."""
-        if self._failure is not None:
-            raise self._failure
-        if condition():
-            return
-        future = asyncio.get_running_loop().create_future()
-        self._waiters.append((condition, future))
-        self._member.progress = self._progressed
-        await future
-
-    def _progressed(self) -> None:
-        for condition, future in self._waiters:
-            if not future.done() and condition():
-                future.set_result(None)
-        self._waiters = [(c, f) for c, f in self._waiters if not f.done()]
-        if not self._waiters:
-            self._member.progress = None
+        await self._waiting.until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
 
     # The network.
 

@@ -8,22 +8,40 @@ store fails, nothing more is accepted or acknowledged; what it holds is still se
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import time_ns
+from contextlib import suppress
+from time import monotonic_ns, time_ns
 from typing import Any
 
-from gossamer.core.effects import Collect, Effect, Persist, Replay, ReserveNumbers, TellHoldings, Unicast
+from gossamer.core.effects import (
+    Collect,
+    Deliver,
+    Effect,
+    PastKnown,
+    Persist,
+    Replay,
+    ReportLost,
+    ReserveNumbers,
+    TellHoldings,
+    Unicast,
+)
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
-from gossamer.core.messages import Ack
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, ViewUpdate
+from gossamer.core.packet_sets import PacketSets, intersection
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
-from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreError
+from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreDamaged, StoreError
 
 CONSUMERS_POLL_S = 1.0
 _COLLECT_S = 0.25
 """Collections within this time are one transaction."""
+_KEEP_TIME_NS = 60 * 10**9
+"""How often the service time is recorded: a crash makes packets younger by no more than this."""
+_CLOCK_SET_NS = 10**9
+"""A clock that is off by more than this was set."""
+_DAMAGED_MAX = 1000
+"""A store in which more packets than this are damaged has failed."""
 _STRETCHES = 500
 """When a store is opened, it is split into about this many parts to look up how old each is."""
 
@@ -38,7 +56,9 @@ class LogDisk:
         travelled: Callable[[Packet], bytes],
         carry_out: Callable[[list[Effect]], None],
         happened: Callable[[Input], None],
+        now: Callable[[], float],
     ) -> None:
+        """`now` is the stack's clock."""
         self.store = store
         self.failure = ""
         """Why nothing more is accepted; empty while all is well."""
@@ -47,25 +67,34 @@ class LogDisk:
         self._travelled = travelled
         self._carry_out = carry_out
         self._happened = happened
+        self._now = now
+        self._service = store.service_time()
+        self._run = monotonic_ns()  # when the run of the service time began
+        self._shift = 0  # by how much the wall clock was ahead of the monotonic one then
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gossamer-log")
         self._loop = asyncio.get_running_loop()
         self._tables = threading.Lock()  # the store's tables change in the thread, while the loop may read them
         self._waiting: deque[Effect] = deque()
         self._busy = False
         self._collecting: PacketSets = {}
+        self._overdue: PacketSets = {}
+        self._committed = Committed({})
+        self._spared: PacketSets = {}  # what a consumer wants that came when it was about to be collected
         self._idle = asyncio.Event()
         self._idle.set()
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
 
     def started(self) -> Started:
-        """What the store remembers."""
-        return Started(
+        """What the store remembers; from now on it is in service."""
+        remembered = Started(
             {},
             reserved=self.store.reserved(),
             logged=self.store.held(),
             collected=self.store.collected(),
             stored=self._stored(),
         )
+        self._begin_run()
+        return remembered
 
     def committed(self) -> Committed:
         """What durable readers have finished with; they commit from other processes."""
@@ -92,26 +121,66 @@ class LogDisk:
     def carry_out(self, effect: Effect) -> None:
         """Carry out one effect that concerns the log and need not wait."""
         if isinstance(effect, Collect):
-            if not self._collecting:
+            if not self._collecting and not self._overdue:
                 self._loop.call_later(_COLLECT_S, self._collect)
-            self._collecting.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+            table = self._overdue if effect.overdue else self._collecting
+            table.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
         elif isinstance(effect, ReserveNumbers):
-            with self._tables:
-                self.store.reserve(effect.below)
-
-    def read(self, effect: Replay) -> Iterator[LogEntry]:
-        """The requested entries that are intact; damaged ones are dropped, so that they can be refilled."""
-        first = effect.first
-        while first <= effect.last:
             try:
-                yield from self.store.read(effect.sender, first, effect.last)
-                return
-            except Damaged as bad:
                 with self._tables:
-                    self.store.drop_damaged(bad.sender, bad.seqno)
-                self.damaged += 1
-                self._happened(DamageFound(bad.sender, bad.seqno))
-                first = bad.seqno + 1
+                    self.store.reserve(effect.below)
+            except StoreError as error:
+                self._fail(str(error))
+
+    def read(self, effect: Replay) -> list[LogEntry]:
+        """The requested entries that are intact. Of the others the stack is told, so that nobody waits for them."""
+        found: list[LogEntry] = []
+        parts = [(effect.first, effect.last)]
+        while parts:
+            first, last = parts.pop()
+            try:
+                for entry in self.store.read(effect.sender, first, last):
+                    found.append(entry)
+                    first = entry.seqno + 1
+            except Damaged as bad:
+                self._drop(bad)
+                parts.append((bad.seqno + 1, last))
+            except StoreDamaged as error:
+                self._fail(str(error))
+                if first < last:  # some of it may be elsewhere in the file
+                    middle = (first + last) // 2
+                    parts += [(middle + 1, last), (first, middle)]
+            except StoreError:  # too many readers, for example: whoever asked will ask again
+                return found
+        if len(found) <= effect.last - effect.first:
+            self._report_unread(effect, found)
+        return found
+
+    def _drop(self, bad: Damaged) -> None:
+        """Make room for the copy of another logger; but a store with much damage has failed, and takes no copies."""
+        self.damaged += 1
+        if self.damaged > _DAMAGED_MAX:
+            self._fail(f"{bad}; so are {self.damaged - 1} others")
+        if self.failure:
+            return
+        try:
+            with self._tables:
+                self.store.drop_damaged(bad.sender, bad.seqno)
+        except StoreError as error:
+            self._fail(str(error))
+        self._happened(DamageFound(bad.sender, bad.seqno, bad.seqno))
+
+    def _report_unread(self, effect: Replay, found: list[LogEntry]) -> None:
+        """What the store says that it holds, and does not find, is damaged, and so is whatever should lead to it."""
+        with self._tables:
+            held = self.store.held().get(effect.sender, RangeSet())
+        unread = RangeSet(held.within(effect.first, effect.last))
+        for entry in found:
+            unread.discard(entry.seqno)
+        if unread and not self.failure:
+            self._fail(f"damaged: {len(unread)} packets of sender {effect.sender} are not where they should be")
+        for first, last in unread.ranges():
+            self._happened(DamageFound(effect.sender, first, last))
 
     def holdings(self, effect: TellHoldings) -> PacketSets:
         """The packets in the store that were stored since the time asked about."""
@@ -126,6 +195,7 @@ class LogDisk:
         self._polling.cancel()
         await self._idle.wait()
         self._collect()
+        self._keep_time()
         self._thread.shutdown()
         self.store.close()
 
@@ -148,6 +218,7 @@ class LogDisk:
         """Write all packets that wait, wherever they are in the queue, in one transaction."""
         self._busy = True
         self._idle.clear()
+        self._follow_clock()
         now = time_ns()
         entries: list[LogEntry] = []
         others: deque[Effect] = deque()
@@ -186,17 +257,24 @@ class LogDisk:
 
     def _fail(self, reason: str) -> None:
         """What could not be stored was not acknowledged, and will not be: drop all effects that rely on it."""
-        self.failure = reason
+        self.failure = self.failure or reason
         self._waiting.clear()
         self._busy = False
         self._idle.set()
 
     def _collect(self) -> None:
+        overdue, self._overdue = self._overdue, {}
         numbers, self._collecting = self._collecting, {}
-        if numbers and not self.failure:
+        for sender, spared in self._spared.items():
+            numbers.setdefault(sender, RangeSet()).update(spared)
+        self._spared = {}
+        if (numbers or overdue) and not self.failure:
             try:
                 with self._tables:
-                    self.store.collect(numbers)
+                    self.store.collect(overdue)
+                    self.store.collect(numbers, spare=True)
+                    if self.store.consumers():
+                        self._spared = intersection(numbers, self.store.held())
             except StoreError as error:
                 self._fail(str(error))
 
@@ -224,13 +302,26 @@ class LogDisk:
     def _time_of(self, sender: int, seqno: int) -> int:
         try:
             return next((entry.time_ns for entry in self.store.read(sender, seqno, seqno)), 0)
-        except Damaged:
+        except StoreError:
             return 0
 
     def _poll_consumers(self) -> None:
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
         if not self.failure:
-            self._happened(self.committed())
+            self._follow_clock()
+            if monotonic_ns() - self._run > self._service.runs[-1].lasted_ns + _KEEP_TIME_NS:
+                self._keep_time()
+            try:
+                committed = self.committed()
+            except StoreDamaged as error:
+                return self._fail(str(error))
+            except StoreError:
+                return None  # it is there the next time
+            if self._spared and committed != self._committed:
+                self._collect()
+            self._committed = committed
+            self._happened(committed)
+        return None
 
     def _stored(self) -> list[LogSpan]:
         """Roughly when the held packets were stored, and their size: from a sample, however large the store is."""
@@ -238,14 +329,41 @@ class LogDisk:
         count = sum(map(len, held.values()))
         step = max(1, count // _STRETCHES)
         size = self.store.bytes_used() // max(1, count)
+        now = self._now()
         stretches = [
-            LogSpan((self._time_of(sender, last) or time_ns()) / 1e9, sender, last, size * (last - first + 1))
+            LogSpan(now - self._age_s(sender, last), sender, last, size * (last - first + 1))
             for sender, numbers in held.items()
             for start, end in numbers.ranges()
             for first in range(start, end + 1, step)
             for last in [min(end, first + step - 1)]
         ]
         return sorted(stretches)
+
+    # Time.
+
+    def _age_s(self, sender: int, seqno: int) -> float:
+        """How old a packet was when the store was last in service; one that cannot be read is new."""
+        stamp = self._time_of(sender, seqno)
+        return self._service.age_ns(stamp) / 1e9 if stamp else 0.0
+
+    def _follow_clock(self) -> None:
+        """If somebody has set the clock, stamps have another meaning from now on."""
+        if abs(time_ns() - monotonic_ns() - self._shift) > _CLOCK_SET_NS:
+            self._keep_time()
+            self._begin_run()
+
+    def _begin_run(self) -> None:
+        self._run = monotonic_ns()
+        self._shift = time_ns() - self._run
+        self._service.begin(time_ns())
+        self._keep_time()
+
+    def _keep_time(self) -> None:
+        """Record how long this run has lasted; a store that cannot takes packets for younger than they are."""
+        if self._service.runs and not self.failure:
+            self._service.lasts(monotonic_ns() - self._run)
+            with suppress(StoreError), self._tables:
+                self.store.keep_service_time(self._service)
 
 
 def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
@@ -261,3 +379,13 @@ def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
                 continue
         merged.append(effect)
     return merged
+
+
+def only_serves(effect: Effect) -> bool:
+    """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
+    if isinstance(effect, Unicast):
+        message = effect.message
+        return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
+            isinstance(message, ViewUpdate) and not message.sponsors
+        )
+    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)

@@ -25,17 +25,21 @@ def logger(
     settings: Settings | None = None,
     *,
     retain: str = "7d",
+    retires: bool = False,
     transport: MakeTransport = UdpTransport,
     trace: RowBuffer | None = None,
 ) -> Group:
-    """The group `name`, with this member as a logger whose store is a directory; to be entered with `async with`."""
+    """The group `name`, with this member as a logger whose store is a directory; to be entered with `async with`.
+
+    When it stops, senders keep what it lacks until it is back; if it `retires`, it leaves for good instead.
+    """
     from gossamer.store.on_disk import open_store
 
     settings = settings or Settings()
     tuned = replace(settings, tuning={**retention(retain), **settings.tuning})
     opened = open_store(store, group=name)
     identity = int.from_bytes(sha256(f"{name}/{opened.created_ns()}".encode()).digest()[:8], "big") >> 1
-    return Group(name, tuned, transport, store=opened, identity=identity, trace=trace)
+    return Group(name, tuned, transport, store=opened, identity=identity, retires=retires, trace=trace)
 
 
 def retention(text: str) -> dict[str, Any]:

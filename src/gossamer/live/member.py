@@ -7,7 +7,6 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from math import inf
 from random import Random
 from time import monotonic, time
@@ -46,29 +45,42 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
-from gossamer.core.messages import Data, Echo, Holdings, Message, Piece, Probe, Profile, Repair, ViewUpdate
+from gossamer.core.messages import (
+    Data,
+    Leave,
+    Message,
+    Piece,
+    Probe,
+    Profile,
+    Repair,
+)
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
+from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
+from gossamer.live.faults import Faults
+from gossamer.live.handover import Handover
 from gossamer.live.inbox import Inbox
-from gossamer.live.log_disk import LogDisk
-from gossamer.live.pieces import Pieces, cut, holdings
+from gossamer.live.log_disk import LogDisk, only_serves
+from gossamer.live.pieces import Pieces, holdings
+from gossamer.live.post import Lines, Post
+from gossamer.live.say import guarded
 from gossamer.live.transport import Address, Datagrams, Transport
-from gossamer.settings.addresses import PORT_MAX
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
+from gossamer.wire import size as encoded_size
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not rearmed."""
 _TICK_S = 0.001
 """Event loops count milliseconds, and may round: a timer set half of one later is never early."""
 _PROFILES_PER_S = 20
-_STRANGERS_MAX = 1000
-"""How many members outside the view have their addresses remembered."""
+_ANSWER_TIMES = 3
+"""An answer to anybody is at most this many times as long as the question."""
 
 
 class Member:
@@ -91,11 +103,14 @@ class Member:
         named: bool = False,
         worth: WorthRepairing | None = None,
         replaced: Callable[[], None],
+        failed: Callable[[Exception], None],
     ) -> None:
-        """`named`: whether the member's number follows from its name, so that it is the same after a restart."""
+        """`named`: whether the member's number follows from its name, so that it is the same after a restart.
+
+        `failed` is called if the member meets with so many errors of its own that it cannot go on.
+        """
         self.me = header.source
         self.stats: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
         self.joined = asyncio.Event()
         self.left = asyncio.Event()
         self.suspicions = 0
@@ -111,16 +126,15 @@ class Member:
         self._envelope = envelope
         self._recorder = recorder
         self._inbox = inbox
-        self._deliver = inbox.delivered
+        self._handover = Handover(inbox.delivered, self._tell_application)
         self._past_known = past_known
         self._profile = profile
         self._profiles_at = 0.0
-        self._contacts = contacts
-        self._multicast = multicast
-        self._met_at: dict[int, Address] = {}
+        self._directory = Directory(transport.endpoint, self.stats)
+        lines = Lines(contacts, multicast)
+        self._post = Post(header, transport, envelope, self._directory, lines, recorder=recorder, stats=self.stats)
+        self.sent = self._post.sent
         self._pieces = Pieces()
-        self._datagram_bytes = transport.datagram_bytes_max
-        self._piece_bytes = self._datagram_bytes - envelope.overhead_bytes
         self._loop = asyncio.get_running_loop()
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
         self._timer: asyncio.Handle | None = None
@@ -130,17 +144,19 @@ class Member:
         self._offline = False
         self._named = named
         self._replaced = replaced
+        self._faults = Faults(self.me, self.stats, failed)
         self._own_address = transport.address
         transport.ignore_self()
-        host, port = transport.address[:2]
         loggers = (self.me,) if store is not None else ()
-        own_address = f"{host}:{port}"
-        self.stack = Stack(self.me, (), protocol, Random(self.me), loggers=loggers, address=own_address, worth=worth)
-        self.disk: LogDisk | None = None
-        if store is not None:
-            self.disk = LogDisk(
-                store, travelled=envelope.original_datagram, carry_out=self._execute, happened=self.step
-            )
+        place = "{}:{}".format(*transport.address)
+        rng = Random(self.me)
+        worth = None if worth is None else guarded(worth, self.stats)
+        self.stack = Stack(self.me, (), protocol, rng, loggers=loggers, address=place, worth=worth, ignored=self.stats)
+        self.disk = None if store is None else self._open_disk(store)
+
+    def _open_disk(self, store: LogStore) -> LogDisk:
+        travelled = self._envelope.original_datagram
+        return LogDisk(store, travelled=travelled, carry_out=self._execute, happened=self.step, now=self.now)
 
     def now(self) -> float:
         """The stack's clock: seconds since the epoch, monotonic, and finer than the loop's."""
@@ -161,6 +177,7 @@ class Member:
             self._timer.cancel()
         if self.disk is not None:
             await self.disk.close()
+        self._handover.finish()
         self._transport.close()
 
     def pause(self) -> None:
@@ -210,7 +227,12 @@ class Member:
 
     def step(self, happened: Input) -> None:
         """Step the stack with one input, carry out its effects, and arm the timer."""
-        self._carry_out(self.stack.step(self.now(), happened))
+        try:
+            effects = self.stack.step(self.now(), happened)
+        except Exception as error:  # whatever is wrong with us
+            self._faults.happened(error)
+            effects = self.stack.unfinished()
+        self._carry_out(effects)
         self._arm()
 
     # Incoming.
@@ -222,8 +244,19 @@ class Member:
         """
         if address == self._own_address:
             return  # what we send to the group's address reaches us, too
-        now = self.now()
         effects: list[Effect] = []
+        try:
+            self._take_in(datagrams, address, effects)
+        except Exception as error:  # whatever is wrong with us
+            self._faults.happened(error)
+            effects += self.stack.unfinished()
+        self._carry_out(effects)
+        self._arm()
+        if self.progress is not None:
+            self.progress()
+
+    def _take_in(self, datagrams: Datagrams, address: Address, effects: list[Effect]) -> None:
+        now = self.now()
         run: list[Packet] = []
         following = sender = -1
         for opened in self._envelope.open(datagrams):
@@ -243,10 +276,6 @@ class Member:
                 effects += self._heard(now, header, message, address)
         if run:
             effects += self._take_run(now, run)
-        self._carry_out(effects)
-        self._arm()
-        if self.progress is not None:
-            self.progress()
 
     def _take_run(self, now: float, run: Run) -> list[Effect]:
         if run[0].sender == self.me or self._log_has_failed(len(run)):
@@ -259,17 +288,26 @@ class Member:
             self.stats["not for us"] += 1
             return []
         if source == self.me:
-            return self.stack.step(now, NamesakeHeard(message)) if self._named else []
+            return self._heard_of_ourselves(now, message)
         if isinstance(message, Probe):
             self._answer(now, message, address)
             return []
-        if source not in self.stack.roster.addresses:
-            self._met(source, address)
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
         if isinstance(message, Repair) and self._log_has_failed(1):
             return []
-        return self.stack.step(now, arrival(source, message))
+        roster = self.stack.roster
+        if not isinstance(message, Repair) and not self._directory.hears(now, source, message, address, roster):
+            return []
+        checked = self._directory.checked(source, message, roster)
+        return [] if checked is None else self.stack.step(now, arrival(source, checked))
+
+    def _heard_of_ourselves(self, now: float, message: Message) -> list[Effect]:
+        """Another process speaks under our number: by right if it has our name, else it can only do harm."""
+        if self._named:
+            return self.stack.step(now, NamesakeHeard(message))
+        self.stats["not ours, under our number"] += 1
+        return self.stack.step(now, Heard(self.me, message)) if isinstance(message, Leave) else []
 
     def _heard_piece(self, now: float, header: Header, piece: Piece, address: Address) -> list[Effect]:
         try:
@@ -293,7 +331,9 @@ class Member:
         self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
         if self._profiles_at <= now:
             answer = self._envelope.close(Profile(probe.nonce, b"{}" if probe.aloud else self._profile()))
-            if probe.aloud:
+            if not self._envelope.is_sealed and len(answer) > _ANSWER_TIMES * encoded_size(probe):
+                self.stats["probes too short to be answered"] += 1
+            elif probe.aloud:
                 self._transport.send_to_group([answer])
             else:
                 self._transport.send_to([answer], address)
@@ -303,7 +343,7 @@ class Member:
     def _carry_out(self, effects: list[Effect]) -> None:
         if self.disk is not None:
             if self.disk.failure:
-                effects = [effect for effect in effects if _only_serves(effect)]
+                effects = [effect for effect in effects if only_serves(effect)]
             elif self.disk.takes(effects):
                 return
         self._execute(effects)
@@ -315,37 +355,40 @@ class Member:
         """
         if self._offline:
             effects = [effect for effect in effects if not isinstance(effect, Multicast | Unicast | Replay)]
+        to_application: list[Effect] = []
+        try:
+            self._send_out(effects, to_application)
+        except Exception as error:  # whatever is wrong with us
+            self._faults.happened(error)
+            to_application = [effect for effect in effects if isinstance(effect, _FOR_APPLICATION)]
+        self._handover.give(to_application)
+
+    def _send_out(self, effects: list[Effect], to_application: list[Effect]) -> None:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
-        to_application: list[Effect] = []
-        tracing, first_passes = self._recorder.tracing, 0
+        roster, tracing, first_passes = self.stack.roster, self._recorder.tracing, 0
         for effect in effects:
             if isinstance(effect, Deliver | ReportLost | MarkStable):
                 to_application.append(effect)
             elif isinstance(effect, Multicast):
                 message = effect.message
                 if effect.hops:
-                    self._send_to_region(message, effect.hops)
+                    self._post.send_to_region(message, effect.hops, roster)
                 elif type(message) is Data and not tracing:  # most of what a publisher does
                     to_group.append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
                 else:
-                    to_group += self._close(message, EVERYONE)
+                    to_group += self._post.close(message, EVERYONE)
             elif isinstance(effect, Unicast):
-                to_one.setdefault(effect.to, []).extend(self._close(effect.message, effect.to))
+                to_one.setdefault(effect.to, []).extend(self._post.close(effect.message, effect.to))
             elif tracing or not isinstance(effect, Announce):
                 self._execute_rare(effect, to_one, to_application)
         if first_passes:
             self.sent[Data.kind] += first_passes
         if to_group:
-            self._send_to_group(to_group)
+            self._post.send_to_group(to_group, roster)
         for member, datagrams in to_one.items():
-            self._send_to(member, datagrams)
-        for effect in to_application:
-            if isinstance(effect, Deliver):
-                self._deliver(effect.run, effect.phase)
-            else:
-                self._tell_application(effect)
+            self._post.send_to(member, datagrams, roster)
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]], to_application: list[Effect]) -> None:
         match effect:
@@ -361,9 +404,9 @@ class Member:
                 to_one.setdefault(effect.to, []).extend(repairs)
             case TellHoldings() if self.disk is not None:
                 for answer in holdings(
-                    self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._piece_bytes
+                    self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._post.piece_bytes
                 ):
-                    to_one.setdefault(effect.to, []).extend(self._close(answer, effect.to))
+                    to_one.setdefault(effect.to, []).extend(self._post.close(answer, effect.to))
             case Collect() | ReserveNumbers() if self.disk is not None:
                 self.disk.carry_out(effect)
             case Collect() | ReserveNumbers() | Replay() | TellHoldings():
@@ -397,53 +440,6 @@ class Member:
             case _:
                 raise AssertionError(f"no code carries out {effect}")
 
-    def _close(self, message: Message, to: int) -> list[bytes]:
-        """The datagram for a message; several, if it is too long for one."""
-        datagrams = [self._envelope.close(message)]
-        if len(datagrams[0]) > self._datagram_bytes and not isinstance(message, Repair):
-            datagrams = [self._envelope.close(piece) for piece in cut(self._header, message, self._piece_bytes)]
-        self.sent[message.kind] += 1
-        if self._recorder.tracing:
-            self._recorder.sent(time(), self.me, to, message, sum(map(len, datagrams)))
-        return datagrams
-
-    def _send_to_region(self, message: Message, hops: int) -> None:
-        """Send by multicast within `hops` hops; without multicast there are no regions, and everybody gets it."""
-        datagrams = self._close(message, EVERYONE)
-        if self._multicast:
-            self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops)
-        else:
-            self._send_to_group(datagrams)
-
-    def _send_to_group(self, datagrams: list[bytes]) -> None:
-        """Send by multicast; where there is none, to all members that we know, and to our contacts."""
-        if self._multicast:
-            self.stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
-            return
-        known = (self._address_of(m) for m in self.stack.roster.others())
-        for address in dict.fromkeys([*filter(None, known), *self._contacts]):
-            if address != self._own_address:
-                self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
-
-    def _send_to(self, member: int, datagrams: list[bytes]) -> None:
-        address = self._address_of(member)
-        if address is None:
-            self.stats["no address"] += len(datagrams)
-        else:
-            self.stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
-
-    def _address_of(self, member: int) -> Address | None:
-        """As the view says. Where a datagram came from proves nothing: others may replay what is authentic."""
-        text = self.stack.roster.addresses.get(member)
-        return self._met_at.get(member) if text is None else _parsed(text)
-
-    def _met(self, member: int, address: Address) -> None:
-        """Remember the address of a member that is not in the view: the latest of these can be answered."""
-        self._met_at.pop(member, None)
-        self._met_at[member] = address
-        if len(self._met_at) > _STRANGERS_MAX:
-            del self._met_at[next(iter(self._met_at))]
-
     # Time.
 
     def _arm(self) -> None:
@@ -469,17 +465,4 @@ class Member:
             self._arm()
 
 
-@lru_cache(maxsize=10_000)
-def _parsed(text: str) -> Address | None:
-    host, _, port = text.rpartition(":")
-    return (host, int(port)) if host and port.isdigit() and 0 < int(port) <= PORT_MAX else None
-
-
-def _only_serves(effect: Effect) -> bool:
-    """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
-    if isinstance(effect, Unicast):
-        message = effect.message
-        return isinstance(message, Repair | Holdings | Echo) or (
-            isinstance(message, ViewUpdate) and not message.sponsors
-        )
-    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)
+_FOR_APPLICATION = (Deliver, ReportLost, MarkStable, BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken)

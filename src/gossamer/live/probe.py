@@ -20,6 +20,8 @@ from gossamer.settings import Settings
 from gossamer.wire import Header
 
 _ASK_S = 0.1
+_PADDING_BYTES_MAX = 16_000
+"""Room for the answers of groups of thousands, where a datagram may be that long."""
 
 
 async def probe(
@@ -30,6 +32,8 @@ async def probe(
     envelope = envelope_for(settings, header)
     line = transport(trusted(settings))
     nonce = Random(header.source).getrandbits(62)
+    room = line.datagram_bytes_max - envelope.overhead_bytes - len(envelope.close(Probe(nonce)))
+    question = Probe(nonce, padding=bytes(max(0, min(room, _PADDING_BYTES_MAX))))
     answers: dict[int, dict[str, Any]] = {}
     complete = asyncio.Event()
 
@@ -46,7 +50,7 @@ async def probe(
     try:
         end = loop.time() + wait
         while loop.time() < end and not complete.is_set():
-            line.send_to_group([envelope.close(Probe(nonce))])
+            line.send_to_group([envelope.close(question)])
             try:
                 await asyncio.wait_for(complete.wait(), min(_ASK_S + wait / 4, max(0.01, end - loop.time())))
             except TimeoutError:

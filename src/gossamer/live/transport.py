@@ -54,7 +54,7 @@ _HOPS = {4: (socket.IPPROTO_IP, socket.IP_TTL), 6: (socket.IPPROTO_IPV6, socket.
 _REFUSALS = frozenset(
     getattr(errno, name)
     for name in (
-        *("ENOBUFS", "EPERM", "EMSGSIZE"),  # a full queue, a firewall, a datagram that is too long
+        *("ENOBUFS", "EPERM", "EACCES", "EMSGSIZE"),  # a full queue, a firewall, a broadcast, a datagram too long
         *("ENETUNREACH", "EHOSTUNREACH", "ENETDOWN"),
         *(
             "EINVAL",

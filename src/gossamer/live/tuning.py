@@ -13,8 +13,8 @@ from gossamer.wire import fragments
 
 BUFFER_BYTES = 64 << 20
 """What a member keeps for others."""
-UNLOGGED_BYTES = 256 << 20
-"""What a sender keeps until a logger has it."""
+_SMALLEST_BYTES = 256
+"""What a packet takes in memory at least: as many as fit in the send buffer may wait there."""
 _WINDOW_MIN, _WINDOW_MAX = 8, 2048
 _PACKETS_PER_BUFFER = 16
 """A socket's buffer should hold this many packets; where it is small, so are the packets."""
@@ -51,6 +51,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
     datagram = min(transport.datagram_bytes_max, fitting)
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
     longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
+    unlogged = max(settings.unlogged_bytes, 2 * longest)
     protocol = settings.protocol_settings(
         dissemination="trees" if trees else "multicast",
         buffer_packets=BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
@@ -59,7 +60,8 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         reach=max(4 * window, BUFFER_BYTES * 3 // 4 // datagram),
         request_packets=window,
         queue_packets=2 + max(settings.send_bytes, longest) // (datagram - overhead_bytes - fragments.HEAD.size),
-        send_buffer=2 + max(UNLOGGED_BYTES, longest) // datagram,
+        send_buffer=2 + unlogged // _SMALLEST_BYTES,
+        send_buffer_bytes=unlogged,
     )
     return Tuning(protocol, datagram - overhead_bytes, not trees, contacts_of(settings))
 

@@ -23,6 +23,8 @@ from gossamer.logging.retention import Retention
 
 _SWEEP_ROUNDS = 4
 """The log is swept after this many gossip periods."""
+_SWEEP_SENDERS = 1000
+"""A sweep looks at the packets of this many senders."""
 _SWEEP_ROUNDS_FIRST = 60
 """The log of a former life is not swept sooner."""
 _NOTHING = RangeSet()
@@ -43,6 +45,7 @@ class Logger(Keeper):
         self._arrivals: deque[LogSpan] = deque()
         self._expired: Horizon = {}  # up to here the fail-safe has taken effect
         self._ask_sender_at: dict[int, float] = {}  # when a sender may be asked about its numbers again
+        self._to_sweep: list[int] = []  # senders whose turn has not come yet
         self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
         self._timer = ladder.timer(self._sweep)
 
@@ -110,8 +113,14 @@ class Logger(Keeper):
         return numbers.intersection(self._log[sender]) if sender in self._log else _NOTHING
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """What was collected from the log, what we have given up ourselves, and what nobody can send us any more."""
-        gone = RangeSet(numbers.intersection(self._gone[sender]).ranges() if sender in self._gone else ())
+        """What was collected or is damaged, what we have given up ourselves, and what nobody can send us any more.
+
+        Another logger may have what is damaged here: members believe that it is gone only if all loggers say so.
+        """
+        gone = RangeSet()
+        for table in (self._gone, self._damaged):
+            if sender in table:
+                gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
         if stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
@@ -161,8 +170,8 @@ class Logger(Keeper):
 
     def _damage_found(self, now: float, happened: DamageFound, out: Effects) -> None:
         """Another logger may have it; else members that ask for it are told that it is gone."""
-        remove(self._log, happened.sender, happened.seqno, happened.seqno)
-        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.seqno)
+        remove(self._log, happened.sender, happened.first, happened.last)
+        self._damaged.setdefault(happened.sender, RangeSet()).add(happened.first, happened.last)
         if not self.ladder.roster.other_loggers():
             self._lose({}, out)
 
@@ -174,7 +183,7 @@ class Logger(Keeper):
     def _lose(self, elsewhere: PacketSets, out: Effects) -> None:
         for sender, numbers in list(self._damaged.items()):
             for first, last in numbers.difference(elsewhere.get(sender, _NOTHING)).ranges():
-                out.append(Collect(sender, first, last))
+                out.append(Collect(sender, first, last, overdue=True))
                 self._gone.setdefault(sender, RangeSet()).add(first, last)
                 remove(self._damaged, sender, first, last)
 
@@ -199,12 +208,20 @@ class Logger(Keeper):
         while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:
             old = self._arrivals.popleft()
             self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
-        for sender in list(self._log):
-            done = max(self._stable(sender), self._expired.get(sender, -1))
-            free = self._retention.free_below(now, sender, done)
-            for first, last in self._log[sender].within(0, free):
-                self._collect(sender, first, last, out)
+        for sender in self._due():
+            expired = self._expired.get(sender, -1)
+            free = self._retention.free_below(now, sender, max(self._stable(sender), expired))
+            for until, overdue in ((min(free, expired), True), (free, False)):
+                for first, last in self._log[sender].within(0, until) if sender in self._log else ():
+                    self._collect(Collect(sender, first, last, overdue), out)
         self._timer.set(now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
+
+    def _due(self) -> list[int]:
+        """The senders whose turn it is: not all of them at a time, if many have come and gone."""
+        if not self._to_sweep:
+            self._to_sweep = list(self._log)
+        due, self._to_sweep = self._to_sweep[:_SWEEP_SENDERS], self._to_sweep[_SWEEP_SENDERS:]
+        return [sender for sender in due if sender in self._log]
 
     def _stable(self, sender: int) -> int:
         """The number up to which every member that is owed it has acknowledged the packets of `sender`."""
@@ -213,9 +230,7 @@ class Logger(Keeper):
         acknowledged += [positions.get(sender, -1) for positions in self._consumers.values()]
         return min(acknowledged, default=self.ladder.streams.of(sender).prefix())
 
-    def _collect(self, sender: int, first: int, last: int, out: Effects) -> None:
-        out.append(Collect(sender, first, last))
-        self._gone.setdefault(sender, RangeSet()).add(first, last)
-        self._log[sender].discard(first, last)
-        if not self._log[sender]:
-            del self._log[sender]
+    def _collect(self, effect: Collect, out: Effects) -> None:
+        out.append(effect)
+        self._gone.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+        remove(self._log, effect.sender, effect.first, effect.last)

@@ -2,6 +2,9 @@
 
 The first request goes at once, the next each retry period for all that is still missing. A logger that misses
 something itself asks the other loggers in turn with the sender, which keeps it until it is logged.
+
+A logger may be away for a while: nothing is given up for that. But if none has sent anything for `loss_patience`, what
+is asked of them is lost, and so is at once what is asked for after that, until one answers again.
 """
 
 from gossamer.core.asking import Asking
@@ -29,13 +32,15 @@ class LoggerRepair(Repair):
         super().__init__(ladder)
         self._asking = Asking(ladder.settings.request_packets, counted=ladder.settings.adaptive)
         self._tries = 0
+        self._vain_ticks = 0  # since a logger has sent anything that was asked for
+        self._connected = True
         self._congested_until = 0.0
         self._timer = ladder.timer(self._tick)
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """Everything comes in the end, if there always is a logger: it keeps it until everybody has it."""
-        promise = "eventual" if settings.loggers else "eventual-or-lost"
+        promise = "eventual" if settings.loggers and not settings.loss_patience else "eventual-or-lost"
         return Declares(promises=(promise,), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
@@ -43,17 +48,26 @@ class LoggerRepair(Repair):
         if to in self.ladder.roster.loggers:
             gossip.seen = {sender: stream.prefix() for sender, stream in self.ladder.streams.items()}
 
+    def disconnecting(self, now: float, out: Effects) -> None:
+        """Nobody can answer now."""
+        self._connected = False
+
     def reconnected(self, now: float, out: Effects) -> None:
         """Ask without waiting for the next tick."""
+        self._connected = True
         self._tick(now, out)
 
     def eager(self, now: float) -> bool:
         """000 §8: with `adaptive`, the logger is asked first while there is one and it is not congested."""
         return self.ladder.settings.adaptive and bool(self.ladder.roster.loggers) and now >= self._congested_until
 
+    def ready(self) -> bool:
+        """Whether anybody can be asked; a logger can turn to the senders themselves."""
+        return self.ladder.is_logger or bool(self.ladder.roster.loggers)
+
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask a logger at once, and again until it comes."""
-        if not self._can_ask():
+        if not self.ready():
             self.ladder.gaps.escalate(now, self, sender, first, last, "no logger", out)
             return
         self._asking.add(sender, first, last)
@@ -66,12 +80,10 @@ class LoggerRepair(Repair):
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
-        if self._asking.remove(sender, first, last) and self._asking.wants_more():
-            self._ask(now, None, out)
-
-    def _can_ask(self) -> bool:
-        """A logger can turn to the senders themselves."""
-        return self.ladder.is_logger or bool(self.ladder.roster.loggers)
+        if self._asking.remove(sender, first, last):
+            self._vain_ticks = 0
+            if self._asking.wants_more():
+                self._ask(now, None, out)
 
     def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
         some = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
@@ -80,23 +92,31 @@ class LoggerRepair(Repair):
             self._send(some, out)
 
     def _tick(self, now: float, out: Effects) -> None:
-        if not self._can_ask():
-            self._pass_on_everything(now, out)
+        if not self.ready():
+            self._pass_on_everything(now, "no logger", out)
             return
+        if self._is_out_of_patience():
+            self._pass_on_everything(now, "no logger answered", out)
         self._judge(now)
         self._asking.tick()
         if self._asking.wanted:
             self._tries += 1
+            self._vain_ticks += self._connected
             self._ask(now, None, out)
             self._asking.age()
             self._timer.set(now + self.ladder.settings.retry_period)
 
-    def _pass_on_everything(self, now: float, out: Effects) -> None:
-        """The last logger has left: what only it could repair is lost, unless another repair follows."""
+    def _is_out_of_patience(self) -> bool:
+        """Ticks are counted, not time: a member that stood still itself has not waited."""
+        patience = self.ladder.settings.loss_patience
+        return 0 < patience <= self._vain_ticks * self.ladder.settings.retry_period and not self.ladder.is_logger
+
+    def _pass_on_everything(self, now: float, why: str, out: Effects) -> None:
+        """What only a logger could repair is lost, unless another repair follows."""
         wanted = [(s, *part) for s, numbers in self._asking.wanted.items() for part in numbers.ranges()]
         for sender, first, last in wanted:
             self._asking.remove(sender, first, last)
-            self.ladder.gaps.escalate(now, self, sender, first, last, "no logger", out)
+            self.ladder.gaps.escalate(now, self, sender, first, last, why, out)
 
     def _judge(self, now: float) -> None:
         """000 §8: notice a congested logger by what it leaves unanswered."""
@@ -105,7 +125,7 @@ class LoggerRepair(Repair):
             self._congested_until = now + _CONGESTED_S
 
     def _send(self, wanted: PacketSets, out: Effects) -> None:
-        others = self.ladder.roster.other_loggers()
+        others = self.ladder.roster.loggers_to_ask()
         if others and (not self.ladder.is_logger or self._tries % 2):
             out.append(Unicast(self.ladder.rng.choice(others), Request(wanted)))
         elif self.ladder.is_logger:

@@ -1,7 +1,11 @@
 """The sender's side of logging (000 §3.1): a packet is kept until a logger has it.
 
-Each tick, what no logger has acknowledged is sent to one again; while no logger answers at all, only the oldest of
-it, as a probe. An acknowledgement that was lost is derived from the logger's gossip instead, if it gossips (000 §5.2).
+Each tick, what no logger has acknowledged is sent to one again, a limited number of packets at a time and more as they
+are acknowledged; while no logger answers at all, only the oldest, as a probe. An acknowledgement that was lost is
+derived from the logger's gossip instead, if it gossips (000 §5.2).
+
+Once there was a logger, packets are kept whether or not there is one now: it may be restarted, or cut off. What happens
+when there is no more room is a choice (`when_unlogged`).
 """
 
 from collections.abc import Mapping
@@ -11,7 +15,7 @@ from gossamer.core.ids import PEER
 from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Gossip, Repair
 from gossamer.core.packet_sets import among
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Packet, Run, memory_of
 from gossamer.core.parts import Keeper
 from gossamer.core.ranges import RangeSet
 
@@ -24,17 +28,32 @@ class SendBuffer(Keeper):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._kept: dict[int, Packet] = {}
+        self._bytes = 0
+        self._unlogged = -1
+        self._expects_logger = ladder.settings.durable
+        self._copies: dict[int, RangeSet] = {}  # by logger: what it has of those kept, if one logger is not enough
         self._overdue_below = 0  # numbers below this were there at the last tick already
+        self._repeated_below = 0  # numbers below this were repeated since the last tick
+        self._on_their_way = 0  # how many of these are still kept
         self._answered = True  # whether a logger has been heard since the last repetition
-        self._timer = ladder.timer(self._repeat)
+        self._timer = ladder.timer(self._tick)
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Acknowledgements, said and derived."""
         return {Ack: self._acknowledged, Gossip: self._gossiped}
 
     def full(self) -> str:
-        """The send buffer is bounded."""
-        return "send buffer" if len(self._kept) >= self.ladder.settings.send_buffer else ""
+        """The send buffer is bounded. Nobody waits for loggers that have all left for good."""
+        if not self._is_full():
+            return ""
+        settings = self.ladder.settings
+        if settings.when_unlogged == "go-on" or not (self.ladder.roster.loggers or settings.durable):
+            while self._is_full():
+                oldest = next(iter(self._kept))
+                self._let_go(oldest)
+                self._unlogged = oldest
+            return ""
+        return "send buffer"
 
     def settled(self) -> int:
         """The oldest packet that no logger has."""
@@ -44,10 +63,16 @@ class SendBuffer(Keeper):
         """Packets that no logger has acknowledged."""
         return len(self._kept)
 
+    def unlogged(self) -> int:
+        """The last packet that was let go."""
+        return self._unlogged
+
     def published(self, now: float, run: Run, out: Effects) -> None:
-        """Keep it until a logger has it, if there is one."""
-        if self.ladder.roster.loggers:
+        """Keep it until a logger has it, if there is one, or was, or should be."""
+        if self._expects_logger or self.ladder.roster.loggers:
+            self._expects_logger = True
             self._kept.update((packet.seqno, packet) for packet in run)
+            self._bytes += memory_of(run)
             self._timer.arm(now + self.ladder.settings.retry_period)
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
@@ -74,40 +99,84 @@ class SendBuffer(Keeper):
         asked = numbers.within(0, self.ladder.first_number - 1)
         return RangeSet.span(0, self.ladder.first_number - 1) if asked else _NOTHING
 
+    def _is_full(self) -> bool:
+        settings = self.ladder.settings
+        return len(self._kept) >= settings.send_buffer or 0 < settings.send_buffer_bytes <= self._bytes
+
+    def _let_go(self, seqno: int) -> None:
+        self._bytes -= memory_of([self._kept.pop(seqno)])
+        if seqno < self._repeated_below:
+            self._on_their_way -= 1
+        assert self._bytes >= 0
+
+    # Acknowledgements.
+
     def _acknowledged(self, now: float, source: int, ack: Ack, out: Effects) -> None:
         if source in self.ladder.roster.loggers:
             for first, last in ack.have.get(self.ladder.me, _NOTHING).ranges():
-                self._release(first, last)
+                self._has(source, first, last)
+            self._go_on(now, out)
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.logged >= 0 and source in self.ladder.roster.loggers:
-            self._release(0, gossip.logged)
+            self._has(source, 0, gossip.logged)
+            self._go_on(now, out)
 
-    def _release(self, first: int, last: int) -> None:
+    def _has(self, logger: int, first: int, last: int) -> None:
         self._answered = True
-        oldest = next(iter(self._kept), last + 1)  # numbers only grow, so the first kept is the oldest
-        newest = self.ladder.streams[self.ladder.me].next - 1  # an ack beyond it is broken or hostile
-        for seqno in range(max(first, oldest), min(last, newest) + 1):
-            self._kept.pop(seqno, None)
-
-    def _repeat(self, now: float, out: Effects) -> None:
-        if not self.ladder.roster.loggers:  # the last one has left: nobody keeps anything any more
-            self._kept.clear()
+        first = max(first, next(iter(self._kept), last + 1))  # numbers only grow, so the first kept is the oldest
+        last = min(last, self.ladder.streams[self.ladder.me].next - 1)  # an ack beyond it is broken or hostile
+        if first > last:
             return
-        overdue = RangeSet()
-        for seqno in self._kept:
-            if seqno >= self._overdue_below:
-                break
-            overdue.add(seqno)
-            if not self._answered:
-                break  # one is enough to find out whether a logger is there again
-        if overdue:
-            self._answered = False
-            logger = self.ladder.rng.choice(self.ladder.roster.loggers)
-            self.ladder.repair_queue.enqueue(now, logger, {self.ladder.me: overdue}, self._send, out)
-        self._overdue_below = self.ladder.streams[self.ladder.me].next
+        enough = self.ladder.settings.log_copies
+        if enough > 1:
+            self._copies.setdefault(logger, RangeSet()).add(first, last)
+        for seqno in range(first, last + 1):
+            if seqno in self._kept and (enough == 1 or sum(seqno in has for has in self._copies.values()) >= enough):
+                self._let_go(seqno)
+        if enough > 1:
+            oldest = next(iter(self._kept), last + 1)
+            for has in self._copies.values():
+                has.discard(0, oldest - 1)
+
+    # Repetitions.
+
+    def _tick(self, now: float, out: Effects) -> None:
+        """What was repeated before and is still here was lost again: begin with the oldest."""
+        self._repeated_below = self._on_their_way = 0
+        if self.ladder.roster.loggers:
+            if self._repeat(now, 0 if self._answered else 1, out):
+                self._answered = False
+            self._overdue_below = self.ladder.streams[self.ladder.me].next
         if self._kept:
             self._timer.set(now + self.ladder.settings.retry_period)
+
+    def _go_on(self, now: float, out: Effects) -> None:
+        """Half of what was repeated has come: repeat more."""
+        if self._repeated_below and self._on_their_way <= self.ladder.settings.request_packets // 2:
+            self._repeat(now, 0, out)
+
+    def _repeat(self, now: float, most: int, out: Effects) -> bool:
+        """Repeat the oldest packets that were not, at most `most` or, for 0, what may be on its way; False if none."""
+        limit = self.ladder.settings.request_packets
+        room = most or (limit - self._on_their_way if limit else UNLIMITED)
+        overdue = RangeSet()
+        for seqno in self._kept:
+            if seqno >= self._overdue_below or len(overdue) >= room:
+                break
+            if seqno >= self._repeated_below:
+                overdue.add(seqno)
+        if overdue:
+            self._repeated_below = overdue.last + 1
+            self._on_their_way += len(overdue)
+            for logger in self._whom():
+                self.ladder.repair_queue.enqueue(now, logger, {self.ladder.me: overdue}, self._send, out)
+        return bool(overdue)
+
+    def _whom(self) -> list[int]:
+        """One logger, or as many as there should be copies."""
+        loggers = self.ladder.roster.loggers_to_ask()
+        return self.ladder.rng.sample(loggers, min(len(loggers), self.ladder.settings.log_copies))
 
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
         out.extend(

@@ -38,7 +38,7 @@ from gossamer.membership.standing import TRANSITIONS, Event, Standing
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
 _BEACON_S = 1.0
-"""About this often some member of a group that may have been founded announces itself."""
+"""About this often some member announces itself, if groups may be founded or members suspected."""
 _LOOKS = 16
 """A member looks this often, within the log's time-out, for members that are still away."""
 _REMEMBERED_S = 7200.0
@@ -49,8 +49,17 @@ _EAGERNESS = 4
 _NEWS_S = 10.0
 _NEWS_MAX = 50
 """Where there is no logger to remember it, a member that leaves tells who has left within this time, up to so many."""
+_WRITTEN_S = 1.77e9
+_AHEAD_S = 100 * 365 * 86_400.0
+"""An entry is at most a century ahead of our clock, or of 2026 if our clock was never set; else it is ignored. So a lie
+about a member leaves it room to refute it, and clocks may differ by years."""
+
 _RETURNING_MAX = 1000
 """So many members that come back after a crash are remembered until they are in."""
+_JOIN_S = 30.0
+"""A process that has not become a member for this long does not want to, or never existed."""
+_JOINING_MAX = 64
+"""If more want to join at a time, the one that has wanted to for longest is forgotten, and may ask again."""
 _PATIENCE = 16
 """A process that hears others announces itself this many times as often before it founds a group all the same."""
 
@@ -61,6 +70,7 @@ class Sponsored(Membership):
     gossips = True
     self_organized = True
     outside = (Join, Leave, ViewUpdate)
+    from_strangers = (Join, Leave, ViewUpdate, Gossip)
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
@@ -77,6 +87,7 @@ class Sponsored(Membership):
         self._has_founded = False
         self._sponsored = False  # whether it has enough sponsors, and waits for a moment before it is in
         self._returning: dict[int, None] = {}
+        self._joining: dict[tuple[int, int], float] = {}  # by member and freshness: since when
         self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
         self._announcing = ladder.timer(self._announce)
         self._answering = ladder.timer(self._answer_namesake)
@@ -101,7 +112,7 @@ class Sponsored(Membership):
         self.ladder.is_member = self._standing.is_inside
         self._install(now, out)
         self._looking.set(now + self.ladder.settings.log_timeout / _LOOKS)
-        if self.ladder.settings.found_after:
+        if self.ladder.settings.found_after or self.ladder.settings.suspect_after:
             self._beacon(now, out)
         if self._standing is Standing.JOINING:
             recovers = self.ladder.restored.recovers and not self.ladder.is_logger  # which goes on with its log
@@ -127,18 +138,40 @@ class Sponsored(Membership):
         """Somebody is there, and should answer: it is not for us to found the group."""
         self._silence = 0
 
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """Forget those that wanted to join and never came."""
+        if self._joining or self.ladder.roster.joining:
+            self._forget_newcomers(now, out)
+
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """The hash of our view, without members that left long ago: else it would grow for ever."""
-        self._view.forget_before(int((now - _REMEMBERED_S) * 1e6))
+        self._view.forget_left(now, _REMEMBERED_S)
         gossip.view = self._view.signature()
 
     def suspect(self, now: float, member: int, out: Effects) -> None:
         """Put down as disconnected a member that is not heard any more; if it lives, it refutes that."""
         entry = self._view.get(member)
         if entry is not None and entry.status in (MEMBER, JOINING) and self._standing.is_inside:
-            doubt = MemberEntry(member, DISCONNECTED, entry.freshness + 1, entry.logger, entry.address)
+            doubt = self._unheard(entry)
             self._merge(now, [doubt], out)
             out.append(Multicast(ViewUpdate([doubt])))
+
+    def _unheard(self, entry: MemberEntry) -> MemberEntry:
+        """What becomes of a member that is not heard: it may be back, but one that never was a member has no claim."""
+        fresher = entry.freshness + 1
+        if entry.status == JOINING and entry.member not in self._returning:
+            return MemberEntry(entry.member, LEFT, fresher, entry.logger)
+        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address)
+
+    def _forget_newcomers(self, now: float, out: Effects) -> None:
+        newcomers = {(e.member, e.freshness): e for e in self._view.newcomers() if e.member != self.ladder.me}
+        self._joining = {which: self._joining.get(which, now) for which in newcomers}
+        longest = sorted(newcomers, key=lambda which: (self._joining[which], which))
+        too_many = len(longest) - _JOINING_MAX
+        gone = [w for at, w in enumerate(longest) if at < too_many or self._joining[w] < now - _JOIN_S]
+        if gone and self._standing.is_inside:
+            self.ladder.ignored["joins that came to nothing"] += len(gone)
+            self._merge(now, [self._unheard(newcomers[which]) for which in gone], out)
 
     def _look(self, now: float, out: Effects) -> None:
         """A member that has been away for longer than any log keeps anything for it has left: it may join again."""
@@ -199,7 +232,10 @@ class Sponsored(Membership):
         self._announcing.set(now + self.ladder.settings.gossip_period)
 
     def _beacon(self, now: float, out: Effects) -> None:
-        """Each of n members speaks once in about n periods. Members that know it do nothing."""
+        """Each of n members speaks once in about n periods. Members that know it do nothing; others answer.
+
+        So groups that were founded apart, or took each other for dead while they were cut off, find each other again.
+        """
         if self._standing.is_inside:
             out.append(Multicast(ViewUpdate([self._entry(MEMBER)])))
         wait = _BEACON_S * (0.5 + self.ladder.rng.random()) * max(1, len(self.ladder.roster))
@@ -211,7 +247,7 @@ class Sponsored(Membership):
         return 0 < enough < max(self._silence, self._announced // _PATIENCE)
 
     def _refresh(self, now: float) -> None:
-        """Incarnations are told apart by the clock, which goes on over a crash (000 §5.3)."""
+        """Incarnations are told apart by the clock, which goes on over a crash (000 §5.3); else we hear of it."""
         self._freshness = max(self._freshness + 1, int(now * 1e6))
 
     def _declare(self, now: float, status: int, out: Effects) -> None:
@@ -234,7 +270,8 @@ class Sponsored(Membership):
             return  # only a logger knows where we stopped; where there is none, there is nothing to go on with
         self._sponsors[source] = None
         for sender, seen in message.seen.items():
-            self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
+            if self.ladder.gaps.can_be(now, seen):
+                self._t_join[sender] = max(self._t_join.get(sender, -1), seen)
         joins, roster = self._standing is Standing.JOINING, self.ladder.roster
         others = len(self._others(message.entries)) if joins else len(set(roster.others()) - roster.joining)
         if is_logger or len(self._sponsors) >= min(self.ladder.settings.sponsors, max(1, others)):
@@ -294,17 +331,21 @@ class Sponsored(Membership):
     def _join_asked(self, now: float, source: int, message: Join, out: Effects) -> None:
         if message.entry.member != source or message.entry.status != JOINING:
             return
+        if not self._credible(now, [message.entry]):
+            return
         if not self._happens(Event.ASKED_TO_SPONSOR):
             return  # only members sponsor
         self._note_return(source)
         self._merge(now, [message.entry], out)
+        self._contradict(source, [message.entry], out)
         if self._offers(message.resume):
             seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
             if message.resume and source in self._returning:
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
                 seen |= {sender: known.get(sender, -1) for sender in seen if sender != source}
-            out.append(Unicast(source, ViewUpdate(self._view.alive(), seen=seen, sponsors=True)))
+            entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
+            out.append(Unicast(source, ViewUpdate(entries, seen=seen, sponsors=True)))
 
     def _note_return(self, source: int) -> None:
         """Whether a process that wants to join is a member that crashed: then there is something to go on with."""
@@ -320,7 +361,14 @@ class Sponsored(Membership):
         if not self._standing.is_inside:
             return
         known = self._view.get(source)
-        self._merge(now, [MemberEntry(source, LEFT, message.freshness, known is not None and known.logger)], out)
+        left = MemberEntry(source, LEFT, message.freshness, known is not None and known.logger)
+        if not self._credible(now, [left]):
+            return
+        if source == self.ladder.me:
+            self._freshness = max(self._freshness, message.freshness)
+            self._declare(now, MEMBER, out)
+            return
+        self._merge(now, [left], out)
         entry = self._view.get(source)
         if entry is not None and self._offers(False):
             out.append(Unicast(source, ViewUpdate([entry], sponsors=True)))
@@ -336,22 +384,52 @@ class Sponsored(Membership):
     # Views.
 
     def _told(self, now: float, source: int, message: ViewUpdate, out: Effects) -> None:
+        entries = self._credible(now, message.entries)
         if message.sponsors:
             self._count_sponsor(now, source, message, out)
         if self._standing is Standing.ALONE:
-            self._meet(now, message.entries, out)
-        elif self._others(message.entries):
+            self._meet(now, entries, out)
+        elif self._others(entries):
             self.overheard(now, source)
-        lacking = self._view.fresher_than(message.entries) if message.answer else []
-        lacking += self._view.tombstones_of(message.entries)
+        lacking = self._view.fresher_than(entries) if message.answer else []
+        lacking += self._view.tombstones_of(entries)
         if lacking:
             out.append(Unicast(source, ViewUpdate(lacking)))
-        self._merge(now, message.entries, out)
+        self._contradict(source, entries, out)
+        self._merge(now, entries, out)
         self._refute(now, out)
+
+    def _contradict(self, source: int, entries: list[MemberEntry], out: Effects) -> None:
+        """What a member says of itself is older than what we hold: tell it, or it cannot refute it.
+
+        It was taken for disconnected while it was cut off; or its clock was set back since its earlier life: then we
+        only know where it was in that life, and nothing but a multicast is sure to reach it.
+        """
+        said = next((entry for entry in entries if entry.member == source), None)
+        known = self._view.get(source)
+        if said is None or known is None or known.freshness <= said.freshness or not self._standing.is_inside:
+            return
+        if known.address != said.address or known.status == LEFT:
+            out.extend([Multicast(ViewUpdate([known]))] if self._offers(False) else [])
+        elif known.status != MEMBER and said.status == MEMBER:
+            out.append(Unicast(source, ViewUpdate([known])))
+
+    def _credible(self, now: float, entries: list[MemberEntry]) -> list[MemberEntry]:
+        """Those that are not too far ahead of any clock; the others are counted."""
+        latest = int((max(now, _WRITTEN_S) + _AHEAD_S) * 1e6)
+        credible = [entry for entry in entries if entry.freshness <= latest]
+        if len(credible) < len(entries):
+            self.ladder.ignored["entries ahead of our clock"] += len(entries) - len(credible)
+        return credible
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.view and gossip.view != self._view.signature() and self._standing.is_inside:
-            out.append(Unicast(source, ViewUpdate(self._view.alive(), answer=True)))
+            known = self._view.get(source)
+            if self.ladder.roster.knows(source):
+                entries = self._view.alive()
+            else:  # as little as makes it say who it is, or that it has not left
+                entries = [self._entry(MEMBER) if known is None else known]
+            out.append(Unicast(source, ViewUpdate(entries, answer=True)))
 
     def _refute(self, now: float, out: Effects) -> None:
         """Somebody holds a fresher but wrong entry of us (of an earlier life, or by suspicion): correct it.
@@ -361,7 +439,8 @@ class Sponsored(Membership):
         mine = self._view.get(self.ladder.me)
         if mine is None:
             return
-        wrong = mine.status != MEMBER and mine.freshness > self._freshness
+        elsewhere = mine.address != self.ladder.address and not self.ladder.restored.recovers
+        wrong = mine.freshness > self._freshness and (mine.status != MEMBER or elsewhere)
         if self._standing.is_inside and (wrong or mine.status == LEFT):
             self._freshness = max(self._freshness, mine.freshness)
             self._declare(now, MEMBER, out)

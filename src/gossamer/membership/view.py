@@ -5,14 +5,17 @@ members that left are kept for a while as tombstones: without them, an old view 
 """
 
 from collections.abc import Iterable
+from math import inf
 
 from gossamer.core.messages import MemberEntry
 from gossamer.core.signature import Signature
 
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")
-_FORGET_EVERY = 60_000_000
-"""Tombstones are looked through each time that freshness, in microseconds, has grown by this much."""
+_FORGET_EVERY_S = 60.0
+"""Tombstones are looked through this often."""
+_ENTRIES_MAX = 100_000
+"""A larger view is made up."""
 
 
 class View:
@@ -21,7 +24,8 @@ class View:
     def __init__(self, entries: Iterable[MemberEntry] = ()) -> None:
         self._entries = {entry.member: entry for entry in entries}
         self._signature: int | None = None
-        self._forgotten_before = 0
+        self._left: dict[int, float] = {}  # since when there is a tombstone, as far as we have looked
+        self._looked = -inf
 
     def alive(self) -> list[MemberEntry]:
         """All but the tombstones."""
@@ -36,7 +40,8 @@ class View:
         taken = []
         for entry in entries:
             known = self._entries.get(entry.member)
-            if entry.status < len(STATUS_NAMES) and (known is None or entry.freshness > known.freshness):
+            is_news = len(self._entries) < _ENTRIES_MAX if known is None else entry.freshness > known.freshness
+            if is_news and entry.status < len(STATUS_NAMES):
                 self._entries[entry.member] = entry
                 taken.append(entry)
         if taken:
@@ -61,6 +66,10 @@ class View:
     def members(self) -> tuple[int, ...]:
         """Those in reach, ascending; also those that are about to join, for they must hear what comes."""
         return tuple(sorted(m for m, e in self._entries.items() if e.status in (MEMBER, JOINING)))
+
+    def newcomers(self) -> list[MemberEntry]:
+        """Those that are about to join."""
+        return [e for e in self._entries.values() if e.status == JOINING]
 
     def joining(self) -> frozenset[int]:
         """Those of them that do not yet know from where on they are members."""
@@ -88,11 +97,11 @@ class View:
             self._signature = Signature((e.member, e.status, e.freshness) for e in self.alive()).value()
         return self._signature
 
-    def forget_before(self, freshness: int) -> None:
-        """Drop tombstones older than this."""
-        if freshness <= self._forgotten_before + _FORGET_EVERY:
+    def forget_left(self, now: float, after: float) -> None:
+        """Drop tombstones that have been here for this long: by our clock, since theirs may be any."""
+        if now < self._looked + _FORGET_EVERY_S:
             return
-        self._forgotten_before = freshness
-        for entry in list(self._entries.values()):
-            if entry.status == LEFT and entry.freshness < freshness:
-                del self._entries[entry.member]
+        self._looked = now
+        self._left = {m: self._left.get(m, now) for m, e in self._entries.items() if e.status == LEFT}
+        for member in [m for m, since in self._left.items() if since < now - after]:
+            del self._entries[member], self._left[member]

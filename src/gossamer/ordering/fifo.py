@@ -1,44 +1,69 @@
 """FIFO per sender: packets and losses of one sender reach the application in the order of their numbers.
 
 Whose turn it is, is not kept here: it is everything below the first number that is still awaited, which the stream
-knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number.
+knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number. What waits is
+limited in memory: beyond that, first passes are not taken in and nothing is asked for that would have to wait, until
+there is room again.
 """
 
 from heapq import heappop, heappush
+from itertools import count
 
 from gossamer.core.declares import Declares
 from gossamer.core.effects import Deliver, Effect, ReportLost
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import Received
 from gossamer.core.ladder import Effects, Ladder
-from gossamer.core.packets import Run
+from gossamer.core.packet_sets import PacketSets, put
+from gossamer.core.packets import Run, memory_of
 from gossamer.core.parts import Order
+from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
 
-Held = tuple[int, Effect | None]
-"""Its first number, and what to do when its turn comes; nothing, if it turned out that it never was."""
+Held = tuple[int, int, Effect | None]
+"""Its first number, which came first, and what to do when its turn comes; nothing, if it turned out that it never was.
+
+A loss and a packet may have the same number: what others had only spoken of was given up, and then its sender sent it.
+"""
 
 
 class Fifo(Order):
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_bytes", "_held", "_limit", "_turns")
 
     holds_back = True
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._held: dict[int, list[Held]] = {}
+        self._bytes = 0
+        self._limit = ladder.settings.hold_bytes
+        self._turns = count()
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """The order of each sender."""
         return Declares(promises=("fifo",))
 
+    def is_full(self) -> bool:
+        """Whether as much waits as may."""
+        return 0 < self._limit <= self._bytes
+
+    def urgent(self, wanted: PacketSets) -> PacketSets:
+        """If it is full, only those for which everything else of their sender waits."""
+        if not self.is_full():
+            return wanted
+        urgent: PacketSets = {}
+        for sender, numbers in wanted.items():
+            held = self._held.get(sender)
+            put(urgent, sender, RangeSet(numbers.within(0, held[0][0] - 1)) if held else numbers)
+        return urgent
+
     def hold(self, happened: Received) -> None:
         """A run came at the head of its stream, while something before it is awaited."""
-        heappush(self._held.setdefault(happened.sender, []), (happened.first, happened.delivered[0]))
+        self._push(happened.sender, happened.first, happened.delivered[0])
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Our own packets wait only for those of our past that were asked for again."""
@@ -51,33 +76,45 @@ class Fifo(Order):
             out.append(Deliver(parts[0], phase))  # it is its turn, and nothing waits for it
             return
         for run in parts:
-            heappush(self._held.setdefault(sender, []), (run[0].seqno, Deliver(run, phase)))
+            self._push(sender, run[0].seqno, Deliver(run, phase))
         self._release(sender, stream, out)
 
     def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
         """A loss waits for its turn as a packet does."""
-        lost = ReportLost(sender, first, last, why) if why else None
-        heappush(self._held.setdefault(sender, []), (first, lost))
+        self._push(sender, first, ReportLost(sender, first, last, why) if why else None)
         self._release(sender, stream, out)
 
     def rewound(self, sender: int, first: int) -> None:
         """Everything from `first` on is awaited again: what is held of it comes again, or is lost again."""
-        for number, effect in self._held.pop(sender, []):
+        for number, _, effect in self._held.pop(sender, []):
+            self._bytes -= self._size(effect)
             if number < first:
                 if isinstance(effect, Deliver):
                     effect = Deliver(effect.run[: first - number], effect.phase)
-                heappush(self._held.setdefault(sender, []), (number, effect))
+                self._push(sender, number, effect)
+
+    def _push(self, sender: int, number: int, effect: Effect | None) -> None:
+        heappush(self._held.setdefault(sender, []), (number, next(self._turns), effect))
+        self._bytes += self._size(effect)
+
+    def _size(self, effect: Effect | None) -> int:
+        return memory_of(effect.run) if self._limit and isinstance(effect, Deliver) else 0
 
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]
         awaited = stream.prefix()
-        last: Effect | None = None
+        last: Deliver | None = None  # what was delivered just now; its run is a list of our own
         while held and held[0][0] <= awaited:
-            effect = heappop(held)[1]
-            if isinstance(effect, Deliver) and isinstance(last, Deliver) and last.phase == effect.phase:
-                last = out[-1] = Deliver(last.run + effect.run, last.phase)  # one run, as if it had come as one
-            elif effect is not None:
-                out.append(effect)
-                last = effect
+            effect = heappop(held)[2]
+            self._bytes -= self._size(effect)
+            if isinstance(effect, Deliver) and last is not None and last.phase == effect.phase:
+                last.run.extend(effect.run)  # one run, as if it had come as one
+            elif isinstance(effect, Deliver):
+                last = Deliver(list(effect.run), effect.phase)
+                out.append(last)
+            else:
+                last = None
+                out.extend([effect] if effect is not None else [])
         if not held:
             del self._held[sender]
+        assert self._bytes >= 0

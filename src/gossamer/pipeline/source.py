@@ -127,8 +127,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._new: Positions = {}  # where senders began that appeared later: their first packets may be gone by now
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Where a new query begins; from now on its durable consumer holds back collection."""
+        """Where a new query begins; from now on its durable consumer holds back collection.
+
+        It claims everything before it looks at what there is: what is there then stays.
+        """
         with open_log(self._options) as log:
+            if self._options.consumer is not None:
+                log.store.commit(self._options.consumer, {})
             extent = log.extent()
             start = {
                 sender: _place(self._options.starting, extent, sender, extent.begin(sender, log.is_old), EARLIEST)

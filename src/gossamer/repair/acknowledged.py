@@ -19,7 +19,7 @@ from gossamer.core.ids import PEER, Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Collected, NeverSent, Repair, Request
 from gossamer.core.packet_sets import PacketSets, among, remove, take
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Packet, Run, memory_of
 from gossamer.core.parts import Keeper
 from gossamer.core.parts import Repair as RepairRung
 from gossamer.core.ranges import RangeSet
@@ -49,12 +49,13 @@ class Acknowledged(RepairRung, Keeper):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._kept: dict[int, _Unacknowledged] = {}
+        self._bytes = 0
         self._last: Packet | None = None
         self._retries: deque[tuple[float, int]] = deque()  # (when, seqno), in order of time
         self._budget = Budget(self.ladder.settings.service_limit)
         self._missing: PacketSets = {}
         self._away_since: dict[int, float] = {}  # of sources that we miss something of and that are not in reach
-        self._patience = ladder.settings.peer_rounds * ladder.settings.retry_period
+        self._usual_patience = ladder.settings.peer_rounds * ladder.settings.retry_period
         self._retry = ladder.timer(self._repeat)
         self._look = ladder.timer(self._look_at_sources)
 
@@ -72,10 +73,10 @@ class Acknowledged(RepairRung, Keeper):
 
     def full(self) -> str:
         """The send buffer is bounded; but nobody waits for a member that is away."""
-        if len(self._kept) < self.ladder.settings.send_buffer:
+        if not self._reaches(1.0):
             return ""
         self._let_go_of_the_absent()
-        return "send buffer" if len(self._kept) >= self.ladder.settings.send_buffer else ""
+        return "send buffer" if self._reaches(1.0) else ""
 
     def buffered(self) -> int:
         """Packets kept until everybody has acknowledged them."""
@@ -123,17 +124,26 @@ class Acknowledged(RepairRung, Keeper):
 
     def _keep(self, now: float, packet: Packet, waiting: dict[int, None]) -> None:
         self._kept[packet.seqno] = _Unacknowledged(packet, waiting)
+        self._bytes += memory_of([packet])
         self._schedule(now, packet.seqno)
 
     def _let_go_of_the_absent(self) -> None:
         """Room for new packets: drop, oldest first, those that only members which are away still need."""
         in_reach = set(self.ladder.roster.members)
-        room = self.ladder.settings.send_buffer // 2
         for seqno, kept in list(self._kept.items()):
-            if len(self._kept) <= room:
+            if not self._reaches(0.5):
                 return
             if not any(member in in_reach for member in kept.waiting):
-                del self._kept[seqno]
+                self._let_go(seqno)
+
+    def _reaches(self, share: float) -> bool:
+        """Whether this much of the send buffer is in use."""
+        settings = self.ladder.settings
+        packets, memory = share * settings.send_buffer, share * settings.send_buffer_bytes
+        return len(self._kept) >= packets or 0 < memory <= self._bytes
+
+    def _let_go(self, seqno: int) -> None:
+        self._bytes -= memory_of([self._kept.pop(seqno).packet])
 
     def _acknowledged(self, now: float, source: int, ack: Ack, out: Effects) -> None:
         oldest = next(iter(self._kept), 0)  # numbers only grow, so the first kept is the oldest
@@ -148,7 +158,7 @@ class Acknowledged(RepairRung, Keeper):
             return
         kept.waiting.pop(member, None)
         if not kept.waiting:
-            del self._kept[seqno]
+            self._let_go(seqno)
 
     def _repeat(self, now: float, out: Effects) -> None:
         in_reach = set(self.ladder.roster.members)
@@ -188,7 +198,7 @@ class Acknowledged(RepairRung, Keeper):
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Wait for the source."""
         self._missing.setdefault(sender, RangeSet()).add(first, last)
-        self._look.arm(now + self._patience / _LOOKS)
+        self._look.arm(now + self._usual_patience / _LOOKS)
 
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn."""
@@ -201,15 +211,16 @@ class Acknowledged(RepairRung, Keeper):
     def _look_at_sources(self, now: float, out: Effects) -> None:
         """Ask sources that have not repeated what is missing; those that are gone will not."""
         roster = self.ladder.roster
+        patience = self.ladder.gaps.patience(self, self._usual_patience)
         for sender, numbers in list(self._missing.items()):
             if sender in roster:
                 self._away_since.pop(sender, None)
                 wanted = take({sender: numbers.copy()}, self.ladder.settings.request_packets)
                 if wanted := self.ladder.gaps.worth_asking(now, wanted, out):
                     out.append(Unicast(sender, Request(wanted)))
-            elif now - self._away_since.setdefault(sender, now) >= self._patience:
+            elif now - self._away_since.setdefault(sender, now) >= patience:
                 self._move_on(now, sender, numbers.copy(), "its sender is gone", out)
-        self._look.set(now + self._patience / _LOOKS if self._missing else inf)
+        self._look.set(now + self._usual_patience / _LOOKS if self._missing else inf)
 
     def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
         """Only the source's own word counts: nobody else keeps its packets."""

@@ -115,7 +115,9 @@ class DigestGossip(RepairRung):
 
     def _pass_on_old(self, now: float, out: Effects) -> None:
         """Others have collected it by now."""
-        oldest = self._round - self.ladder.settings.gc_rounds - _PATIENCE_ROUNDS
+        period = self.ladder.settings.gossip_period
+        usual = (self.ladder.settings.gc_rounds + _PATIENCE_ROUNDS) * period
+        oldest = self._round - round(self.ladder.gaps.patience(self, usual) / period)
         while self._found and self._found[0][0] < oldest:
             _, sender, first, last = self._found.popleft()
             self.ladder.gaps.escalate(now, self, sender, first, last, "collected", out)
@@ -158,9 +160,9 @@ class DigestGossip(RepairRung):
     def _solicit(self, now: float, source: int, digest: Digest, out: Effects) -> None:
         lacking: PacketSets = {}
         for sender, numbers in digest.buffered.items():
-            missing = self.ladder.streams.of(sender).missing
-            if missing:
-                lacking[sender] = missing.intersection(numbers)
+            stream = self.ladder.streams.get(sender)
+            if stream is not None and stream.missing:
+                lacking[sender] = stream.missing.intersection(numbers)
         if self.ladder.settings.cyclic:
             self._leave_out_asked(now, lacking)
         wanted: PacketSets = {}

@@ -1,7 +1,9 @@
 """Negative gossip with pull (000 §4.1, §4.3): a member says what it lacks, and the member that it asks sends it.
 
 A gap is asked for at once, and then in every round until it is filled, each time of one member drawn at random. The
-note that a packet was collected moves the gap on to the next repair; so does, as a fail-safe, a number of rounds.
+note that a packet was collected moves the gap on to the next repair; so does, as a fail-safe, a number of rounds. Where
+no repair could take over (there is no logger), somebody else may still keep the packet: then with `loss_patience` only
+the note of the packet's sender counts, or of all members in reach, and the fail-safe takes that long.
 """
 
 from collections import deque
@@ -28,6 +30,7 @@ class NegativeGossip(Repair):
         self._asking = Asking(ladder.settings.request_packets)
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
+        self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
         self._round = 0
         self._instant_over = ladder.timer(self._ask_new)
 
@@ -64,17 +67,19 @@ class NegativeGossip(Repair):
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
         self._round = number
         self._asking.tick()
-        limit = number - self.ladder.settings.peer_rounds
+        settings = self.ladder.settings
+        usual = settings.peer_rounds * settings.gossip_period
+        limit = number - round(self.ladder.gaps.patience(self, usual) / settings.gossip_period)
         while self._found and self._found[0][0] < limit:
             _, sender, first, last = self._found.popleft()
             self._move_on(now, sender, RangeSet.span(first, last), out)
-        self.ladder.gaps.worth_asking(
-            now, self._asking.choose(), out
-        )  # what is not, is given up, and not gossiped about
+        if not self._asking.wanted:
+            self._notes.clear()
+        self.ladder.gaps.worth_asking(now, self._asking.choose(), out)  # what is not, is given up before it is gossiped
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
-        gossip.missing = self._asking.choose()
+        gossip.missing = self.ladder.gaps.urgent(self._asking.choose())
         self._asking.asked(gossip.missing)
         self._asking.age()
 
@@ -99,8 +104,19 @@ class NegativeGossip(Repair):
     # Answers.
 
     def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
+        patient = self.ladder.gaps.patience(self, 0.0) > 0.0
         for sender, numbers in message.gone.items():
+            if patient and source != sender:
+                numbers = self._noted_by_all(source, sender, numbers)
             self._move_on(now, sender, numbers, out)
+
+    def _noted_by_all(self, source: int, sender: int, numbers: RangeSet) -> RangeSet:
+        """What of `numbers` everybody in reach has collected by now; only what is wanted is remembered."""
+        wanted = numbers.intersection(self._asking.wanted.get(sender, RangeSet()))
+        self._notes.setdefault(source, {}).setdefault(sender, RangeSet()).update(wanted)
+        for member in self.ladder.roster.others():
+            wanted = wanted.intersection(self._notes.get(member, {}).get(sender, RangeSet()))
+        return wanted
 
     def _move_on(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:
         wanted = self._asking.wanted.get(sender)

@@ -117,6 +117,29 @@ class Settings:
         low=1,
         high=10**12,
     )
+    durable: bool = _setting(
+        False,
+        "Keep what is published until a logger has it, and let `flush` wait for that, even while no logger is known. "
+        "In a group that has or had a logger, a member does so anyway; one that starts alone cannot know.",
+    )
+    copies: int = _setting(1, "Loggers that must have a packet before it counts as durable.", low=1, high=100)
+    unlogged_bytes: int = _setting(
+        256 << 20, "Memory for what is published and not yet logged.", unit="bytes", low=1, high=10**12
+    )
+    when_unlogged: str = _setting(
+        "refuse",
+        "When that memory is full because no logger answers: refuse to publish (`Full`), or go on with live delivery "
+        "and let the oldest packets go; then `flush` raises `NotDurable`.",
+        choices=("refuse", "go-on"),
+    )
+    loss_patience: float = _setting(
+        120.0,
+        "How long a subscriber waits for packets that nobody sends, with the logger away or peers cut off, before it "
+        "gets `Lost` in their place and goes on.",
+        unit="s",
+        above=0,
+        high=10**9,
+    )
 
     leave_timeout: float = _setting(
         5.0,
@@ -153,7 +176,9 @@ class Settings:
         """The preset as live groups use it, with the tuning; `numbers` are the settings derived from the machine."""
         if "name" in self.tuning:
             raise SettingError("tuning: name the preset with Settings.protocol, not with tuning['name']")
-        live = {**LIVE, "ordering": self.order, **numbers, **LIVE_PRESETS[self.protocol]}
+        mine = {"ordering": self.order, "when_unlogged": self.when_unlogged, "loss_patience": self.loss_patience}
+        durability = {"durable": self.durable, "log_copies": self.copies}
+        live = {**LIVE, **mine, **durability, **numbers, **LIVE_PRESETS[self.protocol]}
         protocol = preset(self.protocol, {**live, **self.tuning})
         if resumes(protocol) and self.name == _process_name():
             raise SettingError(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, Self
 
 from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.store.service_time import ServiceTime
 
 
 class StoreError(Exception):
@@ -68,11 +69,11 @@ class LogStore(Protocol):
     def collected(self) -> PacketSets:
         """All numbers ever collected: they are never stored again, and gone for members that still want them."""
 
-    def collect(self, numbers: PacketSets) -> int:
+    def collect(self, numbers: PacketSets, *, spare: bool = False) -> int:
         """Forget these numbers, durably, in one sweep per range; returns how many were held.
 
-        Numbers that were not held are marked as collected, too: collect one that was never sent, and nobody waits
-        for it.
+        With `spare`, what a consumer has not committed stays, even if it has just appeared. Numbers that were
+        not held are marked as collected, too: collect one that was never sent, and nobody waits for it.
         """
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
@@ -92,6 +93,12 @@ class LogStore(Protocol):
 
     def reserved(self) -> int:
         """The highest value given to `reserve`; 0 in a new store."""
+
+    def service_time(self) -> ServiceTime:
+        """When the log was in service: the ages of packets follow from it."""
+
+    def keep_service_time(self, service: ServiceTime) -> None:
+        """Record it."""
 
     def bytes_used(self) -> int:
         """About how much space the entries take on disk."""

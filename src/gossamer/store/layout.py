@@ -5,7 +5,7 @@
     held       sender, first -> last: the ranges of packets that can be read
     collected  sender, first -> last: the ranges that are done with
     consumers  name -> time, then (sender, committed) for each sender
-    about      version, group, created, checked out
+    about      version, group, created, checked out, service (`service_time`)
 
 Values end in a CRC-32 (see `with_checksum`), blocks have their own. Keys are ordered by sender and number, so a range
 is read, and deleted, in one sweep.
@@ -72,6 +72,11 @@ def unpack_consumer(name: str, value: bytes) -> Consumer:
     """Unpack a consumer from its value."""
     (time_ns,) = NUMBER.unpack_from(value)
     return Consumer(name, dict(KEY.iter_unpack(value[NUMBER.size :])), time_ns)
+
+
+def claimed_after(consumers: Iterable[Consumer], sender: int) -> int:
+    """The number after which some consumer still wants everything of this sender."""
+    return min((consumer.committed.get(sender, -1) for consumer in consumers), default=NUMBER_MAX)
 
 
 def advanced(committed: Horizon, positions: Horizon) -> Horizon:

@@ -7,7 +7,8 @@ from typing import Self
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.ranges import RangeSet
 from gossamer.store.contract import Consumer, LogEntry
-from gossamer.store.layout import advanced, check_commit, check_entries
+from gossamer.store.layout import advanced, check_commit, check_entries, claimed_after
+from gossamer.store.service_time import ServiceTime
 
 
 class MemoryStore:
@@ -20,6 +21,7 @@ class MemoryStore:
         self._collected: PacketSets = {}
         self._consumers: dict[str, Consumer] = {}
         self._reserved = 0
+        self._service = b""
         self._bytes = 0
 
     def append(self, entries: Iterable[LogEntry]) -> None:
@@ -49,10 +51,12 @@ class MemoryStore:
         """See `LogStore`."""
         return {sender: numbers.copy() for sender, numbers in sorted(self._collected.items()) if numbers}
 
-    def collect(self, numbers: PacketSets) -> int:
+    def collect(self, numbers: PacketSets, *, spare: bool = False) -> int:
         """See `LogStore`."""
         count = 0
         for sender, done in numbers.items():
+            if spare:
+                done = RangeSet(done.within(0, claimed_after(self._consumers.values(), sender)))
             here = self._held.get(sender, RangeSet()).intersection(done)
             count += len(here)
             for seqno in here:
@@ -90,6 +94,14 @@ class MemoryStore:
     def reserved(self) -> int:
         """See `LogStore`."""
         return self._reserved
+
+    def service_time(self) -> ServiceTime:
+        """See `LogStore`."""
+        return ServiceTime.unpack(self._service)
+
+    def keep_service_time(self, service: ServiceTime) -> None:
+        """See `LogStore`."""
+        self._service = service.pack()
 
     def bytes_used(self) -> int:
         """See `LogStore`."""

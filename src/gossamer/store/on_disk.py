@@ -33,12 +33,14 @@ from gossamer.store.layout import (
     advanced,
     check_commit,
     check_entries,
+    claimed_after,
     pack_consumer,
     unpack_consumer,
     with_checksum,
     without_checksum,
 )
 from gossamer.store.packed_blocks import PackedBlock
+from gossamer.store.service_time import ServiceTime
 
 if TYPE_CHECKING:
     import lmdb
@@ -64,6 +66,8 @@ class LmdbStore:
         self.path: Final = path
         self.readonly: Final = readonly
         self._broken: StoreError | None = None
+        self._claim_rows: dict[bytes, bytes] = {}
+        self._claimed: list[Consumer] = []  # what these rows say
         self._tables = threading.Lock()
         self._lock = None if readonly else _lock(path)
         self._environment: Environment | None = None
@@ -110,12 +114,12 @@ class LmdbStore:
             for sender, numbers in new.items():
                 self._held.setdefault(sender, RangeSet()).update(numbers)
 
-    def collect(self, numbers: PacketSets) -> int:
+    def collect(self, numbers: PacketSets, *, spare: bool = False) -> int:
         """See `LogStore`."""
         count = 0
         for sender, done in sorted(numbers.items()):
             for first, last in done.ranges():
-                count += self._collect_range(sender, first, last)
+                count += self._collect_range(sender, first, last, spare)
         return count
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
@@ -186,6 +190,14 @@ class LmdbStore:
     def reserved(self) -> int:
         """See `LogStore`."""
         return self._about_number(b"checked out")
+
+    def service_time(self) -> ServiceTime:
+        """See `LogStore`."""
+        return ServiceTime.unpack(self._rows("about").get(b"service", b""))
+
+    def keep_service_time(self, service: ServiceTime) -> None:
+        """See `LogStore`."""
+        self._put_about({b"service": service.pack()})
 
     def created_ns(self) -> int:
         """When the store was made, nanoseconds since the epoch."""
@@ -315,13 +327,15 @@ class LmdbStore:
         page = self._env.page_bytes
         return sum((len(value) + 64 + page) // page * page for _, value in items) + SMALL_BYTES
 
-    def _collect_range(self, sender: int, first: int, last: int) -> int:
+    def _collect_range(self, sender: int, first: int, last: int, spare: bool) -> int:
         """Collect `first..last`, in as few transactions as the reserve allows; returns how many packets were held."""
         count = 0
         while first <= last:
             here = RangeSet(self._held.get(sender, RangeSet()).within(first, last))
-            until = _shortened(here, last, self._sweep_entries())
-            self._write(partial(self._sweep, sender, first, until), SMALL_BYTES, reserve=0)
+            wanted = _shortened(here, last, self._sweep_entries())
+            until = self._write(partial(self._sweep, sender, first, wanted, spare), SMALL_BYTES, reserve=0)
+            if until < first:
+                break
             count += sum(b - a + 1 for a, b in here.within(first, until))
             with self._tables:
                 self._held.setdefault(sender, RangeSet()).discard(first, until)
@@ -329,11 +343,25 @@ class LmdbStore:
             first = until + 1
         return count
 
-    def _sweep(self, sender: int, first: int, last: int, transaction: Writing) -> None:
+    def _sweep(self, sender: int, first: int, last: int, spare: bool, transaction: Writing) -> int:
+        """Collect `first..last`, or what consumers leave of it; returns where it ended."""
+        if spare:
+            last = min(last, claimed_after(self._claims(transaction), sender))
+        if last < first:
+            return last
         held = self._held.get(sender, RangeSet())
         block_table.sweep(transaction.cursor(self._db("packets")), sender, first, last, held)
         range_table.discard(transaction.cursor(self._db("held")), sender, first, last)
         range_table.add(transaction.cursor(self._db("collected")), sender, first, last)
+        return last
+
+    def _claims(self, transaction: Writing) -> list[Consumer]:
+        """The consumers, as they are in this transaction: nobody can commit before it ends."""
+        rows = dict(transaction.cursor(self._db("consumers")))
+        if rows != self._claim_rows:
+            self._claim_rows = rows
+            self._claimed = [unpack_consumer(key.decode(), without_checksum(key, row)) for key, row in rows.items()]
+        return self._claimed
 
     def _sweep_entries(self) -> int:
         entries = sum(map(len, self._held.values()))

@@ -98,7 +98,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("never_sent", PACKET_SETS),
         ),
     ),
-    Probe: (19, (("nonce", NUMBER), ("aloud", FLAG))),
+    Probe: (19, (("nonce", NUMBER), ("aloud", FLAG), ("padding", BYTES))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),

@@ -22,6 +22,16 @@ class ReplayWindow:
         self._bits: Final = bytearray(self._bytes)
         self._top = -1
 
+    def base(self, low: int, span: int) -> int:
+        """What to add to a counter of which we have only the part below `span`, to be as near to the highest as can be.
+
+        Also below 0, if fewer than `span` were counted since we listen.
+        """
+        top = self._top << 3
+        base = top - top % span
+        ahead = base + low - top
+        return base - span if ahead > span // 2 else base + span if ahead < -span // 2 else base
+
     def refuses(self, counter: int) -> Refusal | None:
         """Why a datagram with this counter must not be taken, or None. Nothing changes: it may yet be a forgery."""
         at = counter >> 3

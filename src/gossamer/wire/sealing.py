@@ -5,13 +5,19 @@ A sealed datagram says in the clear all that is needed to open it, so that no ea
  0  the header of the datagram, 16 bytes, but with the magic 'S': without being opened it cannot be taken for ours
 16  key id, 4 bytes: which of the group's keys
 20  incarnation, 16 bytes: random, chosen by the sealer when its process started
-36  counter, 8 bytes: of all datagrams, of whatever kind, that this incarnation sealed
+36  counter, 8 bytes: of all datagrams, of whatever kind, that this incarnation sealed; the upper half is never behind
+    the clock, in quarters of a second
 44  what followed the header, encrypted          .  tag, 16 bytes                     (44 bytes more than it was)
 
 Traffic key = HKDF-SHA256(group key; incarnation, upper half of the counter); nonce = the counter, in 96 bits;
 associated data = the first 44 bytes. A nonce never repeats under a key, because an incarnation is random and belongs
-to one `Sealer`, which counts upwards and refuses to wrap; after 2**32 datagrams the key changes by itself, long before
-the limits of GCM.
+to one `Sealer`, which counts upwards and refuses to wrap; the key changes by itself with the upper half of the
+counter, long before the limits of GCM.
+
+What was recorded cannot be sent again later. Of an incarnation that it knows, a receiver takes each counter once. One
+that it does not know must be alive: its datagram was sealed since the receiver started (and since it last forgot an
+incarnation), and within a minute of now. So the clocks of a group may differ by a minute; one that is behind by a
+second is heard a second later by a receiver that has just started.
 
 The incarnation is carried and not derived from the source (which would save 8 bytes), so that a member may keep its
 number across a restart, as loggers do. The header is authentic either way.
@@ -74,17 +80,35 @@ _COPY_MAX: Final = 4096
 """Up to this size, copying a piece out is quicker than taking a view of it."""
 
 Cipher = Callable[[bytes, bytes | memoryview, bytes], bytes]
+Clock = Callable[[], float]
+"""Seconds since the epoch."""
+
+_CLOCK_BEGINS: Final = 1_577_836_800
+_TICKS_PER_S: Final = 4
+"""The upper half of a counter counts quarters of a second since 2020: that is enough until 2054."""
+_ALIVE_TICKS: Final = 60 * _TICKS_PER_S
+"""How far the clocks of a group may differ."""
+
+
+def _timeless() -> float:
+    """For those who read what was stored: nothing in it is new."""
+    return float(_CLOCK_BEGINS)
+
+
+def _ticks(clock: Clock) -> int:
+    return int((clock() - _CLOCK_BEGINS) * _TICKS_PER_S)
 
 
 _Known = tuple[bytes, Cipher, ReplayWindow | None, bytes, int]
-"""The name of some traffic (key id, incarnation, upper half of the counter), its cipher, its window if it has one, and
-the upper half of the counter again: as the beginning of the nonce, and as a number."""
+"""The name of some traffic (key id, incarnation, upper half of the counter), its cipher, its window if it has one, the
+upper half of the counter again as the beginning of the nonce, and what to add to the lower half so that the datagrams
+of this sealer are counted one by one."""
 
 
 class SealError(WireError):
     """A datagram that cannot be sealed, or was not opened; `reason` is a word or two, to count by.
 
-    Reasons: short, unsealed, version, unknown key, forged, replayed, too old; from a `Sealer` also exhausted.
+    Reasons: short, unsealed, version, unknown key, forged, replayed, too old, stale; from a `Sealer` also exhausted.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -95,28 +119,30 @@ class SealError(WireError):
 class Sealer:
     """Seals the datagrams of one incarnation. There must never be two sealers with one incarnation."""
 
-    def __init__(self, keys: KeyRing, incarnation: bytes, counter: int = 0) -> None:
+    def __init__(self, keys: KeyRing, incarnation: bytes, counter: int = 0, *, clock: Clock = _timeless) -> None:
         """`incarnation` is 16 new random bytes at each start of the process; `counter` is where to begin."""
         if len(incarnation) != INCARNATION_BYTES:
             raise ValueError(f"an incarnation has {INCARNATION_BYTES} bytes, this one has {len(incarnation)}")
         self._keys: Final = keys
         self._incarnation: Final = bytes(incarnation)
         self._counter = counter
+        self._clock = clock
         self._until = -1
+        self._until_s = 0.0
         self._generation = -1
         self._name = b""
         self._encrypt: Cipher
 
     @property
     def counter(self) -> int:
-        """How many datagrams were sealed (and where the next sealer would have to begin)."""
+        """Where the next sealer would have to begin."""
         return self._counter
 
     def seal(self, datagram: bytes) -> bytes:
         """The datagram, sealed with the key in use. SealError, and nothing is sealed, if no counter is left."""
-        counter = self._counter
-        if counter > self._until or self._generation != self._keys.generation:
+        if self._counter > self._until or self._generation != self._keys.generation or self._clock() >= self._until_s:
             self._renew()
+        counter = self._counter
         if datagram[:1] != _OPEN or len(datagram) < HEADER_BYTES:
             raise SealError("short", "only a datagram with a header can be sealed")
         self._counter = counter + 1
@@ -130,7 +156,11 @@ class Sealer:
         return list(map(self.seal, datagrams))
 
     def _renew(self) -> None:
-        """Take the key in use, until the upper half of the counter changes."""
+        """Take the key in use, until the upper half of the counter changes: when it is full, or time has passed."""
+        ticks = _ticks(self._clock)
+        if ticks > self._counter // _EPOCH:
+            self._counter = min(ticks * _EPOCH + self._counter % _EPOCH, COUNTER_MAX)
+        self._until_s = (ticks + 1) / _TICKS_PER_S + _CLOCK_BEGINS
         if self._counter >= COUNTER_MAX:
             raise SealError("exhausted", "this incarnation has no counter left: begin a new one")
         epoch = self._counter // _EPOCH
@@ -148,11 +178,12 @@ class Opener:
 
     It remembers at most `incarnations_max` replay windows, and allocates one only when a datagram was authentic: forged
     ones cost time but no memory. If there are more incarnations, the one that was silent longest is forgotten
-    (`forgotten` counts them), and its datagrams could be replayed here once more, as they can to a receiver that has
-    just started. What is replayed is authentic, and the protocol recognizes a packet by its number.
+    (`forgotten` counts them), and is heard again only by what it seals from then on.
     """
 
-    def __init__(self, keys: KeyRing, *, window: int = 65_536, incarnations_max: int = 1024) -> None:
+    def __init__(
+        self, keys: KeyRing, *, window: int = 65_536, incarnations_max: int = 1024, clock: Clock = _timeless
+    ) -> None:
         """`window` in counters per incarnation, a power of two, must cover what can wait in the receiver's sockets.
 
         A sender counts over all its datagrams, so those in the multicast socket's queue fall behind those that were
@@ -168,6 +199,8 @@ class Opener:
         self._ciphers: OrderedDict[bytes, Cipher] = OrderedDict()
         self._generation = keys.generation
         self._last: _Known | None = None
+        self._clock = clock
+        self._alive_since = _ticks(clock)
         self.forgotten = 0
         self.refused: dict[str, int] = {}
 
@@ -195,7 +228,7 @@ class Opener:
         if self._generation != self._keys.generation:
             self._forget_ciphers()
         last = self._last
-        known = last if last is not None and last[0] == name else self._find(name)
+        known = last if last is not None and last[0] == name else self._find(name, epoch_count)
         _, decrypt, window, nonce, base = known
         counter = base + epoch_count
         if replay_check and window is not None:
@@ -208,6 +241,8 @@ class Opener:
         except InvalidTag:
             raise self._refuse("forged", "the datagram is not authentic") from None
         if known is not last:
+            if replay_check and window is None and not self._is_alive(int.from_bytes(name[20:], "big")):
+                raise self._refuse("stale", "the datagram is not from now, and its sealer was not heard before")
             window = self._keep(known, replay_check)
         if replay_check and window is not None:
             window.mark(counter)
@@ -237,7 +272,11 @@ class Opener:
             raise WireError("repair does not hold data of its group")
         return header, Repair(message.packet, PHASES[repair[HEADER_BYTES]]), sealed
 
-    def _find(self, name: bytes) -> _Known:
+    def _is_alive(self, ticks: int) -> bool:
+        """Whether a sealer of which we know nothing is there now, not only in a recording."""
+        return ticks >= self._alive_since and abs(ticks - _ticks(self._clock)) <= _ALIVE_TICKS
+
+    def _find(self, name: bytes, count: int) -> _Known:
         """What is needed to open traffic with this name; nothing is remembered, because it may be forged."""
         decrypt = self._ciphers.get(name)
         if decrypt is None:
@@ -246,8 +285,8 @@ class Opener:
             if key is None:
                 raise self._refuse("unknown key", f"sealed with key {number:08x}, which is not installed")
             decrypt = AESGCM(key).decrypt
-        epoch = name[20:]
-        return name, decrypt, self._windows.get(name[4:20]), _PAD + epoch, int.from_bytes(epoch, "big") * _EPOCH
+        window = self._windows.get(name[4:20])
+        return name, decrypt, window, _PAD + name[20:], _EPOCH if window is None else window.base(count, _EPOCH)
 
     def _keep(self, known: _Known, replay_check: bool) -> ReplayWindow | None:
         """Remember traffic that proved authentic; the traffic that was silent longest is forgotten."""
@@ -265,6 +304,7 @@ class Opener:
         self._windows.move_to_end(incarnation)
         if len(self._windows) > self._max:
             self._windows.popitem(last=False)
+            self._alive_since = max(self._alive_since, _ticks(self._clock) + 1)
             self.forgotten += 1
         self._last = (name, decrypt, window, nonce, base)
         return window

@@ -1,0 +1,65 @@
+"""Handing over to the application: in order, and a limited amount in each turn of the event loop.
+
+When a gap is filled at last, everything that waited for it may be delivered: megabytes, for which the loop would stand
+still. So only so much goes over at once; the rest waits for the next turn, and everything else behind it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from gossamer.core.effects import Deliver, Effect
+from gossamer.core.ids import Phase
+from gossamer.core.packets import Run, memory_of
+
+_AT_ONCE_PACKETS = 256
+"""A run that is longer is cut; most are much shorter."""
+_AT_ONCE_BYTES = 1 << 20
+"""About what is handed over in one turn, if more than one run waits."""
+
+
+class Handover:
+    """What one member has for its application."""
+
+    def __init__(self, deliver: Callable[[Run, Phase], None], tell: Callable[[Effect], None]) -> None:
+        self._deliver = deliver
+        self._tell = tell
+        self._late: deque[Effect] = deque()
+        self._loop = asyncio.get_running_loop()
+
+    def give(self, effects: list[Effect]) -> None:
+        """Hand these over, at once if nothing waits and they are few."""
+        for effect in effects:
+            if self._late:
+                self._late.append(effect)
+            elif not isinstance(effect, Deliver):
+                self._tell(effect)
+            elif len(effect.run) <= _AT_ONCE_PACKETS:
+                self._deliver(effect.run, effect.phase)
+            else:
+                self._late.append(effect)
+                self._loop.call_soon(self._go_on)
+
+    def finish(self) -> None:
+        """Hand over all that waits."""
+        while self._late:
+            self._next()
+
+    def _go_on(self) -> None:
+        room = _AT_ONCE_BYTES
+        while self._late and room > 0:
+            room -= self._next()
+        if self._late:
+            self._loop.call_soon(self._go_on)
+
+    def _next(self) -> int:
+        """Hand over the first that waits, or a part of it; returns about how many bytes that were."""
+        effect = self._late.popleft()
+        if not isinstance(effect, Deliver):
+            self._tell(effect)
+            return 0
+        part, rest = effect.run[:_AT_ONCE_PACKETS], effect.run[_AT_ONCE_PACKETS:]
+        if rest:
+            self._late.appendleft(Deliver(rest, effect.phase))
+        self._deliver(part, effect.phase)
+        return memory_of(part)

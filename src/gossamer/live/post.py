@@ -1,0 +1,86 @@
+"""From messages to datagrams, and to whom they go: to the group, to a region of it, to one member."""
+
+from collections import Counter
+from time import time
+from typing import NamedTuple
+
+from gossamer.core.ids import EVERYONE
+from gossamer.core.messages import Message, Repair
+from gossamer.core.roster import Roster
+from gossamer.live.directory import Directory
+from gossamer.live.envelope import Envelope
+from gossamer.live.pieces import cut
+from gossamer.live.transport import Address, Transport
+from gossamer.trace.recorder import Recorder
+from gossamer.wire import Header
+
+
+class Lines(NamedTuple):
+    """How the group is reached."""
+
+    contacts: tuple[Address, ...]
+    multicast: bool
+
+
+class Post:
+    """What one member sends. `stats` counts what does not leave."""
+
+    def __init__(
+        self,
+        header: Header,
+        transport: Transport,
+        envelope: Envelope,
+        directory: Directory,
+        lines: Lines,
+        *,
+        recorder: Recorder,
+        stats: Counter[str],
+    ) -> None:
+        self.sent: Counter[str] = Counter()
+        """Messages by their kind."""
+        self.piece_bytes = transport.datagram_bytes_max - envelope.overhead_bytes
+        """What fits into a datagram."""
+        self._header = header
+        self._transport = transport
+        self._envelope = envelope
+        self._directory = directory
+        self._recorder = recorder
+        self._stats = stats
+        self._contacts, self._multicast = lines
+        self._datagram_bytes = transport.datagram_bytes_max
+
+    def close(self, message: Message, to: int) -> list[bytes]:
+        """The datagram for a message; several, if it is too long for one."""
+        datagrams = [self._envelope.close(message)]
+        if len(datagrams[0]) > self._datagram_bytes and not isinstance(message, Repair):
+            datagrams = [self._envelope.close(piece) for piece in cut(self._header, message, self.piece_bytes)]
+        self.sent[message.kind] += 1
+        if self._recorder.tracing:
+            self._recorder.sent(time(), self._header.source, to, message, sum(map(len, datagrams)))
+        return datagrams
+
+    def send_to_region(self, message: Message, hops: int, roster: Roster) -> None:
+        """Send by multicast within `hops` hops; without multicast there are no regions, and everybody gets it."""
+        datagrams = self.close(message, EVERYONE)
+        if self._multicast:
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops)
+        else:
+            self.send_to_group(datagrams, roster)
+
+    def send_to_group(self, datagrams: list[bytes], roster: Roster) -> None:
+        """Send by multicast; where there is none, to all members that we know, and to our contacts."""
+        if self._multicast:
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
+            return
+        known = (self._directory.of(member, roster) for member in roster.others())
+        for address in dict.fromkeys([*filter(None, known), *self._contacts]):
+            if address != self._transport.address:
+                self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
+
+    def send_to(self, member: int, datagrams: list[bytes], roster: Roster) -> None:
+        """Send to one member, where the view says that it is."""
+        address = self._directory.of(member, roster)
+        if address is None:
+            self._stats["no address"] += len(datagrams)
+        else:
+            self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)

@@ -1,0 +1,71 @@
+"""Whether what a member published is safe: durable or, without a logger, with all members that are there."""
+
+import asyncio
+
+from gossamer.core.inputs import ConfirmAsked
+from gossamer.live.errors import NotDurable, Unsent
+from gossamer.live.member import Member
+from gossamer.live.outbox import Outbox
+from gossamer.live.waiting import Waiting
+from gossamer.settings import Settings
+
+
+class Safety:
+    """What one member waits for when it flushes, and before it leaves."""
+
+    def __init__(self, settings: Settings, member: Member, outbox: Outbox, waiting: Waiting) -> None:
+        self._settings = settings
+        self._member = member
+        self._stack = member.stack
+        self._outbox = outbox
+        self._waiting = waiting
+        self._flushed = 0  # everything below was flushed, or reported as not durable
+
+    async def flush(self, durable: bool, timeout: float | None) -> None:
+        """Wait until everything published so far is sent and, if `durable` and there is or was a logger, logged."""
+        stack, target = self._stack, self._outbox.last
+        self._outbox.send()
+        if durable:
+            await self._waiting.until(lambda: stack.settled() >= target or not stack.awaits_loggers(), timeout)
+            self._check_durable(target)
+        else:
+            await self._waiting.until(lambda: stack.streams[stack.me].next >= target, timeout)
+
+    def _check_durable(self, target: int) -> None:
+        flushed, self._flushed = self._flushed, target
+        missing = target - self._stack.settled()
+        if missing > 0:
+            raise NotDurable(
+                f"{missing} packets are not logged, and the last logger has left for good; start another one, or "
+                "flush(durable=False)"
+            )
+        if self._stack.unlogged() >= flushed:
+            raise NotDurable(
+                f"packets up to number {self._stack.unlogged()} were sent but will not be logged: no logger answered, "
+                f"and there was no more room to keep them (unlogged_bytes = {self._settings.unlogged_bytes})"
+            )
+
+    async def before_leaving(self, group: str) -> Unsent | None:
+        """Wait until everything is safe; what is not when `leave_timeout` is over, unless that was reported before."""
+        reported = self._flushed >= self._outbox.last
+        try:
+            async with asyncio.timeout(0 if self._member.is_offline else self._settings.leave_timeout):
+                await self.flush(durable=True, timeout=None)
+                await self._all_have_it()
+        except (TimeoutError, NotDurable) as error:
+            self._member.stats["left before everything was sent or logged"] += 1
+            return None if reported and isinstance(error, NotDurable) else self._unsent(group)
+        return None
+
+    async def _all_have_it(self) -> None:
+        """Where nothing is logged, nobody else may be able to repair what this member published."""
+        stack = self._stack
+        if not stack.awaits_loggers() and stack.settings.repair:
+            self._member.step(ConfirmAsked())
+            await self._waiting.until(lambda: not stack.unconfirmed())
+
+    def _unsent(self, group: str) -> Unsent:
+        stack = self._stack
+        lacking, loggers = stack.unconfirmed(), stack.roster.loggers
+        arrived = () if loggers else (max(has + 1, stack.first_number) for has in lacking.values())
+        return Unsent(group, self._outbox.last - min([stack.settled(), *arrived]), tuple(lacking), loggers)

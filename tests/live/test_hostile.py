@@ -1,0 +1,296 @@
+"""What a stranger with a socket can do to an open group by lies that are well-formed: a little, and not for long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from zlib import crc32
+
+import pytest
+
+import gossamer
+from gossamer.core.messages import (
+    Data,
+    Gossip,
+    Heartbeat,
+    Heartbeats,
+    Join,
+    Leave,
+    MemberEntry,
+    Message,
+    Probe,
+    Recall,
+    Request,
+    Solicit,
+    ViewUpdate,
+)
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.live.logger_group import logger
+from gossamer.live.transport import Endpoint, UdpTransport
+from gossamer.membership.view import JOINING, LEFT, MEMBER
+from gossamer.wire import Header, encode
+from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
+
+NUMBERS = [b"%d" % n for n in range(100)]
+
+
+class Liar:
+    """Says whatever it likes in anybody's name."""
+
+    def __init__(self, place: gossamer.Settings) -> None:
+        self.transport = UdpTransport(Endpoint.parse(place.address, place.interface))
+        self.address = "{}:{}".format(*self.transport.address)
+        self.sent_bytes = 0
+
+    def answers_bytes(self) -> int:
+        """How much came back to it."""
+        found = 0
+        with suppress(BlockingIOError):
+            while True:
+                found += len(self.transport.unicast.recv(65_536))
+        return found
+
+    def say(self, source: int, message: Message, to: tuple[str, int] | None = None) -> None:
+        datagram = encode(Header(crc32(GROUP.encode()), source), message)
+        self.sent_bytes += len(datagram)
+        if to is None:
+            self.transport.send_to_group([datagram])
+        else:
+            self.transport.send_to([datagram], to)
+
+
+@contextmanager
+def liar(place: gossamer.Settings) -> Iterator[Liar]:
+    made = Liar(place)
+    try:
+        yield made
+    finally:
+        made.transport.close()
+
+
+def now_us() -> int:
+    return int(time.time() * 1e6)
+
+
+def freshness(ahead_us: int) -> int:
+    return min(now_us() + ahead_us, 2**63 - 1)
+
+
+async def longest_pause(story, clock=time.monotonic) -> float:
+    """How long the loop stood still at most, while the story went on."""
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        while True:
+            before = clock()
+            await asyncio.sleep(0.005)
+            longest = max(longest, clock() - before)
+
+    watching = asyncio.ensure_future(watch())
+    await story
+    watching.cancel()
+    return longest
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["a-name-to-look-up.invalid:7", "255.255.255.255:7", "224.0.0.1:7", "0.0.0.0:7", "192.0.2.7:7", "127.0.0.1:0", ""],
+)
+def test_a_member_is_reached_at_a_number_of_one_host_of_the_group_or_not_at_all(address):
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (a, b):
+            with liar(shared) as stranger:
+
+                async def lie() -> None:
+                    for number in range(1000, 1010):
+                        stranger.say(number, Join(MemberEntry(number, JOINING, now_us(), False, address)))
+                        stranger.say(7, ViewUpdate([MemberEntry(number, MEMBER, now_us(), False, address)]))
+                    await until(lambda: a.stats()["dropped"].get("impossible addresses", 0) >= 20)
+
+                assert await longest_pause(lie()) < 5.0  # a look-up takes ten seconds
+            assert set(a.members()) == {a.me, b.me}
+
+    run(story())
+
+
+@pytest.mark.parametrize("ahead_us", [1, 3600 * 10**6, 2**63])
+@pytest.mark.parametrize("how", ["leave", "view"])
+def test_a_living_member_that_is_said_to_have_left_is_back_at_once(how, ahead_us):
+    async def story():
+        shared = settings()
+        async with joined(3, shared) as (a, b, c):
+            heard = b.subscribe("n")
+            with liar(shared) as stranger:
+                for _ in range(5):
+                    if how == "leave":
+                        stranger.say(a.me, Leave(freshness(ahead_us)))
+                    else:
+                        stranger.say(c.me, ViewUpdate([MemberEntry(a.me, LEFT, freshness(ahead_us))]))
+                    await asyncio.sleep(0.05)
+            await until(lambda: all(set(g.members()) == {a.me, b.me, c.me} for g in (a, b, c)))
+            for payload in NUMBERS:
+                a.publish("n", payload)
+            assert payloads(await collect(heard, len(NUMBERS))) == NUMBERS
+
+    run(story())
+
+
+@pytest.mark.parametrize("ahead_us", [3600 * 10**6, 2**63])
+def test_a_logger_that_is_said_to_have_left_still_logs_and_is_back_after_a_restart(tmp_path, ahead_us):
+    async def story():
+        shared = settings()
+
+        def lie(about: int) -> None:
+            with liar(shared) as stranger:
+                stranger.say(about, Leave(freshness(ahead_us)))
+
+        async with gossamer.join(GROUP, shared) as a:
+            async with logger(GROUP, tmp_path / "log", shared) as log:
+                await until(lambda: log.me in a.loggers())
+                lie(log.me)
+                await asyncio.sleep(0.1)
+                await until(lambda: log.me in a.loggers())
+                for payload in NUMBERS:
+                    a.publish("n", payload)
+                await a.flush()
+                assert log.stats()["log"]["appended"] > 0
+                gone = log.me
+            lie(gone)
+            await asyncio.sleep(0.1)
+            async with logger(GROUP, tmp_path / "log", shared) as log:
+                assert log.me == gone
+                await until(lambda: log.me in a.loggers())
+                a.publish("n", b"more")
+                await asyncio.wait_for(a.flush(), 10)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("how", "number"),
+    [("heartbeat", 50_000), ("heartbeat", 2**62), ("heartbeats", 2**40), ("view", 2**62)],
+)
+def test_a_publisher_is_not_muted_by_lies_about_its_numbers(how, number):
+    """Without a logger, and after the members have given up what they were told of."""
+
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (a, b):
+            heard = b.subscribe("n", losses="skip")
+            a.publish("n", b"first")
+            assert payloads(await collect(heard, 1)) == [b"first"]
+            with liar(shared) as stranger:
+                for _ in range(3):
+                    if how == "heartbeat":
+                        stranger.say(a.me, Heartbeat(number))
+                    elif how == "heartbeats":
+                        stranger.say(a.me, Heartbeats({a.me: number}, False))
+                    else:
+                        stranger.say(a.me, ViewUpdate([], seen={a.me: number}, sponsors=True))
+                    await asyncio.sleep(1.0)
+            for payload in NUMBERS:
+                a.publish("n", payload)
+            assert payloads(await asyncio.wait_for(collect(heard, len(NUMBERS)), 10)) == NUMBERS
+
+    run(story())
+
+
+def test_a_packet_with_an_impossible_number_is_ignored():
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (a, b):
+            heard = b.subscribe("n")
+            a.publish("n", b"first")
+            assert payloads(await collect(heard, 1)) == [b"first"]
+            with liar(shared) as stranger:
+                stranger.say(a.me, Data(Packet(a.me, 2**62, b"")))
+                stranger.say(a.me, Data(Packet(a.me, 2**40, b"")))
+                await until(lambda: b.stats()["dropped"].get("numbers too high", 0) == 2)
+            for payload in NUMBERS:
+                a.publish("n", payload)
+            assert payloads(await collect(heard, len(NUMBERS))) == NUMBERS
+            assert b.stats()["lost"] == {}
+
+    run(story())
+
+
+async def lie_slowly(lies: list[tuple[int, Message]], stranger: Liar) -> None:
+    """As fast as a busy member can read."""
+    for at, (source, message) in enumerate(lies):
+        stranger.say(source, message)
+        if at % 50 == 0:
+            await asyncio.sleep(0.002)
+    await asyncio.sleep(0.2)
+
+
+def test_six_thousand_senders_that_do_not_exist_cost_little():
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (a, b):
+            heard = b.subscribe("n")
+            lies = [(10**9 + n, Data(Packet(10**9 + n, 40, b""))) for n in range(6000)]
+            with liar(shared) as stranger:
+                assert await longest_pause(lie_slowly(lies, stranger), time.thread_time) < 0.5
+            assert b.stats()["dropped"]["too many unknown senders"] > 1000
+            assert len(b._member.stack.streams) < 300
+            for payload in NUMBERS:
+                a.publish("n", payload)
+            assert payloads(await collect(heard, len(NUMBERS))) == NUMBERS
+
+    run(story())
+
+
+def test_five_thousand_joins_of_nobody_leave_room_for_one_more():
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (a, b):
+            with liar(shared) as stranger:
+                nobody = [MemberEntry(10**9 + n, JOINING, now_us(), False, stranger.address) for n in range(5000)]
+                lies = [(entry.member, Join(entry)) for entry in nobody]
+                assert await longest_pause(lie_slowly(lies, stranger), time.thread_time) < 0.5
+                assert b.stats()["dropped"]["too much from strangers"] > 1000
+                assert len(b.members()) < 200
+                async with gossamer.join(GROUP, shared) as late:
+                    heard = late.subscribe("n")
+                    await until(lambda: late.me in a.members())
+                    for payload in NUMBERS:
+                        a.publish("n", payload)
+                    assert payloads(await collect(heard, len(NUMBERS))) == NUMBERS
+
+    run(story())
+
+
+def test_strangers_are_not_answered_with_more_than_they_said():
+    async def story():
+        shared = settings()
+        async with joined(3, shared) as groups:
+            a, _, c = groups
+            heard = c.subscribe("n")
+            for _ in range(20):
+                a.publish("n", bytes(50_000))
+            await collect(heard, 20)
+            everything = {group.me: RangeSet([(0, 1000)]) for group in groups}
+            lies: list[Message] = [
+                Request(everything),
+                Gossip(missing=everything, view=1, heartbeats=1, stamp=1),
+                Gossip(view=1),
+                Solicit(1, everything),
+                Recall(0),
+                ViewUpdate([], answer=True),
+                Heartbeats({}, answer=True),
+                Probe(1),
+                Probe(2, padding=bytes(100)),
+            ]
+            with liar(shared) as stranger:
+                for lie in lies:
+                    for group in groups:
+                        stranger.say(12345, lie, group._member._transport.address)
+                await asyncio.sleep(0.5)
+                assert stranger.answers_bytes() <= 3 * stranger.sent_bytes
+
+    run(story())

@@ -1,0 +1,238 @@
+"""A logger that is stopped, restarted, killed for good or retired: nothing confirmed is lost, and nobody freezes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from random import Random
+
+import pytest
+
+import gossamer
+from gossamer.core.schema import SettingError
+from gossamer.live.logger_group import logger
+from tests.live.logger_nursery import Nursery
+from tests.live.logger_scene import logged, publish_packets
+from tests.live.members import GROUP, collect, payloads, run, settings, until
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+def test_what_flush_confirmed_is_in_the_log_however_the_logger_is_stopped(tmp_path, by):
+    async def story():
+        await _stop_often(tmp_path / "store", [by] * 3, seed=1)
+
+    run(story())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+def test_what_flush_confirmed_is_in_the_log_after_a_hundred_stops_of_any_kind(tmp_path, seed):
+    async def story():
+        rng = Random(seed)
+        kinds = [rng.choice([signal.SIGTERM, signal.SIGKILL]) for _ in range(100)]
+        await _stop_often(tmp_path / "store", kinds, seed)
+
+    run(story())
+
+
+async def _stop_often(store, kinds, seed):
+    """A publisher goes on while the logger is stopped and started; it notes what a flush has confirmed."""
+    rng = Random(seed)
+    shared = settings()
+    confirmed: list[bytes] = []
+    sent: list[bytes] = []
+    stop = asyncio.Event()
+
+    async def publish(group):
+        while not stop.is_set():
+            for _ in range(rng.randrange(1, 20)):
+                sent.append(b"%d" % len(sent))
+                await group.publish_wait("n", sent[-1])
+            await group.flush()
+            confirmed[:] = sent
+            await asyncio.sleep(rng.random() * 0.02)
+
+    async with AsyncExitStack() as stack:
+        nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
+        pid = await nursery.start(store)
+        group = await stack.enter_async_context(gossamer.join(GROUP, shared))
+        publishing = asyncio.create_task(publish(group))
+        for by in kinds:
+            await asyncio.sleep(rng.random() * 0.3)
+            await nursery.kill(pid, by)
+            confirmed_then = list(confirmed)
+            assert logged(store, group.me)[: len(confirmed_then)] == confirmed_then
+            await asyncio.sleep(rng.random() * 0.5)
+            assert len(confirmed) <= len(confirmed_then) + 20  # the one flush that was on its way back
+            pid = await nursery.start(store)
+        stop.set()
+        await publishing
+        assert logged(store, group.me) == confirmed == sent
+        await nursery.kill(pid, signal.SIGTERM)
+
+
+def test_a_subscriber_that_catches_up_goes_on_when_a_stopped_logger_is_back(tmp_path):
+    async def story():
+        shared = settings()
+        async with AsyncExitStack() as stack:
+            nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
+            pid = await nursery.start(tmp_path / "store")
+            async with gossamer.join(GROUP, shared) as publisher:
+                sent = list(await publish_packets(publisher, 20_000))
+                await publisher.flush()
+            subscriber = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            heard = subscriber.subscribe(">", start="beginning")
+            first = await heard.take()
+            await nursery.kill(pid, signal.SIGTERM)
+            await asyncio.sleep(1.0)
+            pid = await nursery.start(tmp_path / "store")
+            rest = await collect(heard, len(sent) - len(first))
+            assert payloads(first + rest) == sent
+            assert "faults" not in subscriber._member.stats
+            await nursery.kill(pid, signal.SIGTERM)
+
+    run(story())
+
+
+def test_a_publisher_that_starts_while_the_logger_is_down_waits_for_it(tmp_path):
+    async def story():
+        shared = settings(durable=True)
+        async with AsyncExitStack() as stack:
+            nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
+            group = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            sent = list(await publish_packets(group, 400))
+            with pytest.raises(TimeoutError):
+                await group.flush(timeout=0.5)
+            await group.flush(durable=False, timeout=5.0)
+            pid = await nursery.start(tmp_path / "store")
+            await group.flush(timeout=30.0)
+            assert logged(tmp_path / "store", group.me) == sent
+            await nursery.kill(pid, signal.SIGTERM)
+
+    run(story())
+
+
+def test_a_newcomer_learns_from_the_others_that_a_logger_is_away(tmp_path):
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared):
+            async with logger(GROUP, tmp_path / "store", shared):
+                pass
+            async with gossamer.join(GROUP, shared) as newcomer:
+                newcomer.publish("n", b"1")
+                with pytest.raises(TimeoutError):
+                    await newcomer.flush(timeout=0.3)
+                async with logger(GROUP, tmp_path / "store", shared):
+                    await newcomer.flush(timeout=20.0)
+
+    run(story())
+
+
+def test_live_delivery_goes_on_for_long_while_the_logger_is_dead(tmp_path):
+    """Small packets, many more than fit into the same memory if they were large."""
+
+    async def story():
+        shared = settings()
+        async with AsyncExitStack() as stack:
+            nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
+            pid = await nursery.start(tmp_path / "store")
+            publisher = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            subscriber = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            heard = subscriber.subscribe(">")
+            await nursery.kill(pid)
+            sent = list(await publish_packets(publisher, 20_000, size=100))
+            assert payloads(await collect(heard, len(sent))) == sent
+            with pytest.raises(TimeoutError):
+                await publisher.flush(timeout=0.2)
+            pid = await nursery.start(tmp_path / "store")
+            await publisher.flush(timeout=60.0)
+            assert logged(tmp_path / "store", publisher.me) == sent
+            await nursery.kill(pid)
+
+    run(story())
+
+
+def test_a_full_send_buffer_refuses_or_goes_on_and_says_so(tmp_path):
+    async def story(when_unlogged):
+        kept = {"unlogged_bytes": 200_000, "event_bytes_max": 1000, "when_unlogged": when_unlogged}
+        shared = settings(durable=True, leave_timeout=0, **kept)
+        async with gossamer.join(GROUP, shared) as group, gossamer.join(GROUP, shared) as other:
+            heard = other.subscribe(">")
+            if when_unlogged == "refuse":
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(publish_packets(group, 3000), 1.0)
+            else:
+                sent = list(await publish_packets(group, 3000))
+                assert payloads(await collect(heard, 3000)) == sent
+                async with logger(GROUP, tmp_path / "store", shared):
+                    with pytest.raises(gossamer.NotDurable, match="no more room"):
+                        await group.flush(timeout=30.0)
+                    group.publish("n", b"later")
+                    await group.flush(timeout=30.0)
+
+    run(story("refuse"))
+    run(story("go-on"))
+
+
+def test_a_flush_says_so_if_the_last_logger_has_retired(tmp_path):
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared) as group:
+            async with logger(GROUP, tmp_path / "store", shared, retires=True):
+                group.publish("n", b"1")
+                await group.flush(timeout=20.0)
+            await until(lambda: not group._member.stack.roster.loggers)
+            group.publish("n", b"2")
+            with pytest.raises(gossamer.NotDurable, match="left for good"):
+                await group.flush(timeout=20.0)
+            await group.flush(durable=False, timeout=5.0)
+
+    run(story())
+
+
+def test_two_copies_are_two_loggers(tmp_path):
+    async def story():
+        shared = settings(copies=2)
+        async with gossamer.join(GROUP, shared) as group, logger(GROUP, tmp_path / "a", shared):
+            group.publish("n", b"1")
+            with pytest.raises(TimeoutError):
+                await group.flush(copies=2, timeout=0.5)
+            async with logger(GROUP, tmp_path / "b", shared):
+                await group.flush(copies=2, timeout=30.0)
+            assert logged(tmp_path / "b", group.me) == [b"1"]
+            with pytest.raises(SettingError, match="copies=3"):
+                await group.flush(copies=3)
+
+    run(story())
+
+
+def test_a_subscriber_goes_on_with_a_loss_if_the_logger_is_gone_for_good(tmp_path):
+    """It stood still for too long for its peers, and only the logger could repair that."""
+
+    async def story():
+        kept = {"unlogged_bytes": 1 << 20, "when_unlogged": "go-on", "event_bytes_max": 1 << 16}
+        shared = settings(loss_patience=2.0, leave_timeout=0, tuning={"buffer_bytes": 1 << 20}, **kept)
+        async with AsyncExitStack() as stack:
+            nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
+            pid = await nursery.start(tmp_path / "store")
+            publisher = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            slow = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            heard = slow.subscribe(">")
+            await until(lambda: len(publisher.members()) == 3)
+            await nursery.kill(pid)
+            slow._member.pause()
+            block = [bytes(1000)] * 1000
+            for _ in range(60):  # more than anybody keeps
+                await publisher.publish_many("large", block)
+            await publisher.flush(durable=False)
+            slow._member.resume()
+            publisher.publish("last", b"last")
+            lost, last = 0, b""
+            while last != b"last":
+                for item in await heard.take(60.0):
+                    lost += item.last - item.first + 1 if isinstance(item, gossamer.Lost) else 0
+                    last = b"" if isinstance(item, gossamer.Lost) else item.payload
+            assert lost > 0
+
+    run(story())
