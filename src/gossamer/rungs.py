@@ -97,12 +97,12 @@ def rungs_of(ladder: Ladder) -> Rungs:
     membership = MEMBERSHIPS[settings.membership](ladder)
     pace = PacedFlow(ladder) if _is_paced(settings) else Pace(ladder)
     order = ORDERS[settings.ordering](ladder)
-    rungs: list[Rung] = [buffer, Presence(ladder), Confirmation(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
+    rungs: list[Rung] = [buffer, Presence(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
     if any(repair.from_log for repair in repairs):
         rungs += _of_a_logger(ladder) if ladder.is_logger else [SendBuffer(ladder), History(ladder)]
     if any(repair.asks for repair in repairs):
         rungs += [Server(ladder), Absences(ladder)]  # a repair goes on only with what is not settled
-    rungs += repairs
+    rungs += (*repairs, Confirmation(ladder)) if repairs else ()
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
     if settings.suspect_after:

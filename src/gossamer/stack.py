@@ -26,7 +26,7 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Effects, InputHandler
+from gossamer.core.ladder import Effects, InputHandler, Rung
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
@@ -111,14 +111,13 @@ class Stack:
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
         self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed)
         self._messages: dict[type, list[Any]] = {}
-        self._from_strangers: dict[type, list[Any]] = {}
-        self._rung_inputs: dict[type, InputHandler] = {}
-        for rung in rungs.all:
-            for kind, handler in rung.messages().items():
+        for messages in hooks.messages:
+            for kind, handler in messages().items():
                 self._messages.setdefault(kind, []).append(handler)
-                if kind in rung.from_strangers or not self.membership.self_organized:
-                    self._from_strangers.setdefault(kind, []).append(handler)
-            self._rung_inputs.update(rung.inputs())
+        self._from_strangers = _from_strangers(rungs.all) if self.membership.self_organized else None
+        self._rung_inputs: dict[type, InputHandler] = {}
+        for inputs in hooks.inputs:
+            self._rung_inputs.update(inputs())
 
     # The automaton.
 
@@ -245,9 +244,11 @@ class Stack:
         sender = happened.sender
         if sender == self.me and happened.first not in self.streams[sender].missing:
             return  # an echo or a forgery: nobody knows our packets better than we do
-        stream = self.gaps.believe(now, sender, happened.last)
-        if stream is None:
-            return
+        stream = self.streams.get(sender)
+        if stream is None or happened.last >= stream.next:
+            stream = self.gaps.believe(now, sender, happened.last)
+            if stream is None:
+                return
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
@@ -344,7 +345,7 @@ class Stack:
         if (not self.is_member or self.lone_founder) and type(message) not in self.membership.outside:
             self.membership.overheard(now, happened.source)
             return
-        if not self.roster.knows(happened.source):
+        if self._from_strangers is not None and not self.roster.knows(happened.source):
             for handler in self._from_strangers.get(type(message), ()):
                 handler(now, happened.source, message, out)
             return
@@ -354,7 +355,17 @@ class Stack:
             handler(now, happened.source, message, out)
 
 
-def _call(hooks: list[Any], *arguments: Any) -> None:
+def _from_strangers(rungs: Sequence[Rung]) -> dict[type, list[Any]]:
+    """The handlers of messages that are heard even from processes outside the view."""
+    found: dict[type, list[Any]] = {}
+    for rung in rungs:
+        handlers = rung.messages() if rung.from_strangers else {}
+        for kind in rung.from_strangers:
+            found.setdefault(kind, []).append(handlers[kind])
+    return found
+
+
+def _call(hooks: Sequence[Any], *arguments: Any) -> None:
     for hook in hooks:
         hook(*arguments)
 

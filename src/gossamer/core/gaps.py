@@ -6,7 +6,7 @@ Before each request the application may say that packets are not worth it (000 Â
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gossamer.core.packet_sets import PacketSets, difference
@@ -64,7 +64,7 @@ class Gaps:
         """The chain."""
 
     def connect(
-        self, repairs: "tuple[Repair, ...]", order: "Order", found: Callable[[float], None], closed: list[Any]
+        self, repairs: "tuple[Repair, ...]", order: "Order", found: Callable[[float], None], closed: Sequence[Any]
     ) -> None:
         """The rungs that deal with gaps: `found` is told of each new one, `closed` are the hooks for the end of one."""
         self.repairs = repairs
@@ -169,6 +169,11 @@ class Gaps:
     def skip(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
         """These never were: nobody misses them."""
         self.give_up(now, sender, first, last, "", out)
+
+    @property
+    def has_say(self) -> bool:
+        """Whether the application is asked what is worth repairing."""
+        return self._say is not None
 
     def urgent(self, wanted: PacketSets) -> PacketSets:
         """Of `wanted`, what need not wait for a place where it can wait for its turn."""

@@ -5,6 +5,7 @@ with whatever gossip there is. So there is one round for all of them, and one me
 part. A protocol in which no rung needs gossip sends none.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from gossamer.core.effects import Unicast
@@ -34,7 +35,7 @@ class Rounds:
         "number",
     )
 
-    def __init__(self, ladder: Ladder, round_over: list[Any], gossiping: list[Any], *, speaks: bool) -> None:
+    def __init__(self, ladder: Ladder, round_over: Sequence[Any], gossiping: Sequence[Any], *, speaks: bool) -> None:
         self.number = 0
         self._ladder = ladder
         self._round_over = round_over

@@ -87,7 +87,8 @@ class Fifo(Order):
     def rewound(self, sender: int, first: int) -> None:
         """Everything from `first` on is awaited again: what is held of it comes again, or is lost again."""
         for number, _, effect in self._held.pop(sender, []):
-            self._bytes -= self._size(effect)
+            if self._limit and isinstance(effect, Deliver):
+                self._bytes -= memory_of(effect.run)
             if number < first:
                 if isinstance(effect, Deliver):
                     effect = Deliver(effect.run[: first - number], effect.phase)
@@ -95,10 +96,8 @@ class Fifo(Order):
 
     def _push(self, sender: int, number: int, effect: Effect | None) -> None:
         heappush(self._held.setdefault(sender, []), (number, next(self._turns), effect))
-        self._bytes += self._size(effect)
-
-    def _size(self, effect: Effect | None) -> int:
-        return memory_of(effect.run) if self._limit and isinstance(effect, Deliver) else 0
+        if self._limit and isinstance(effect, Deliver):
+            self._bytes += memory_of(effect.run)
 
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]
@@ -106,7 +105,8 @@ class Fifo(Order):
         last: Deliver | None = None  # what was delivered just now; its run is a list of our own
         while held and held[0][0] <= awaited:
             effect = heappop(held)[2]
-            self._bytes -= self._size(effect)
+            if self._limit and isinstance(effect, Deliver):
+                self._bytes -= memory_of(effect.run)
             if isinstance(effect, Deliver) and last is not None and last.phase == effect.phase:
                 last.run.extend(effect.run)  # one run, as if it had come as one
             elif isinstance(effect, Deliver):

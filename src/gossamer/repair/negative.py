@@ -67,15 +67,20 @@ class NegativeGossip(Repair):
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
         self._round = number
         self._asking.tick()
-        settings = self.ladder.settings
-        usual = settings.peer_rounds * settings.gossip_period
-        limit = number - round(self.ladder.gaps.patience(self, usual) / settings.gossip_period)
-        while self._found and self._found[0][0] < limit:
-            _, sender, first, last = self._found.popleft()
-            self._move_on(now, sender, RangeSet.span(first, last), out)
+        if self._found:
+            self._move_on_old(now, out)
         if not self._asking.wanted:
             self._notes.clear()
-        self.ladder.gaps.worth_asking(now, self._asking.choose(), out)  # what is not, is given up before it is gossiped
+        if self._asking.wanted and self.ladder.gaps.has_say:  # what is not worth it is given up before it is gossiped
+            self.ladder.gaps.worth_asking(now, self._asking.choose(), out)
+
+    def _move_on_old(self, now: float, out: Effects) -> None:
+        period = self.ladder.settings.gossip_period
+        patience = self.ladder.gaps.patience(self, self.ladder.settings.peer_rounds * period)
+        oldest = self._round - round(patience / period)
+        while self._found and self._found[0][0] < oldest:
+            _, sender, first, last = self._found.popleft()
+            self._move_on(now, sender, RangeSet.span(first, last), out)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
