@@ -32,6 +32,7 @@ from gossamer.pubsub import check_subject
 from gossamer.wire.attributes import pack
 
 _CHUNK_BYTES = 65_536
+_NOTICE_S = 3.0
 _AT_ONCE = 64
 """Events to publish before other tasks get a turn."""
 
@@ -49,6 +50,9 @@ def pub(
         list[str] | None, typer.Option("--attribute", "-a", help="Attribute, e.g. price=101.5. May be repeated.")
     ] = None,
     wait: Annotated[int, typer.Option(min=0, help="First wait until the group has this many other members.")] = 0,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for a logger that does not answer; 0 means for ever.")
+    ] = 30.0,
     address: Address = None,
     interface: Interface = None,
     key: Key = None,
@@ -58,6 +62,8 @@ def pub(
     as_json: AsJson = False,
 ) -> int:
     """Publish events under a SUBJECT to a GROUP; exit once they are sent and, if there is a logger, durable.
+
+    Exit code 1 if some of them are not known to have arrived, or are not logged after --timeout.
 
     Examples:
 
@@ -78,7 +84,7 @@ def pub(
                     await asyncio.sleep(0.01)
                 events = _lines() if stdin else _numbered(payload, count)
                 await _publish(member, subject, events, rate, known)
-                await member.flush()
+                await _flush(member, timeout)
                 return member.stats()
 
     stats = run(story())
@@ -87,6 +93,16 @@ def pub(
     elif sys.stderr.isatty():
         typer.echo(f"{stats['published']} events published", err=True)
     return 0
+
+
+async def _flush(member: Group, timeout: float) -> None:
+    """Wait until everything is logged, but not for ever: then leaving says what is not."""
+    try:
+        await member.flush(timeout=min(timeout, _NOTICE_S) if timeout else _NOTICE_S)
+    except TimeoutError:
+        typer.echo("gossamer: waiting for a logger to acknowledge; is it running?", err=True)
+        with suppress(TimeoutError):
+            await member.flush(timeout=max(0.0, timeout - _NOTICE_S) if timeout else None)
 
 
 async def _publish(

@@ -28,5 +28,11 @@ class Unsent(RuntimeError):
         """The loggers, none of which has made all of them durable; empty if the group has none."""
         others = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
         who = f" at {', '.join(map(str, members[:_SHOWN]))}{others}" if members else ""
-        durable = "no logger has acknowledged them" if loggers else "there is no logger, so they are not durable"
-        super().__init__(f"group {group!r}: left with packets not known to have arrived{who}: {packets}; {durable}")
+        what = f"{packets} packet{'s' if packets != 1 else ''}"
+        if loggers:
+            super().__init__(f"group {group!r}: left with {what} that no logger has acknowledged")
+        else:
+            super().__init__(
+                f"group {group!r}: left with {what} not known to have arrived{who}; there is no logger, so nothing is "
+                "durable"
+            )
