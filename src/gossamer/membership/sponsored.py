@@ -93,8 +93,8 @@ class Sponsored(Membership):
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
-        """Members come and go, loggers among them."""
-        return Declares(provides=(JOINING_ALLOWED, LOGGERS))
+        """Members come and go, loggers among them; those that reach each other agree on who is there."""
+        return Declares(promises=("one-view",), provides=(JOINING_ALLOWED, LOGGERS))
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Joins, leaves, views, and the hash in every gossip."""

@@ -57,6 +57,7 @@ class Faults:
         def happen(_: object) -> None:
             self.left -= 1
             self._begin[kind](fault)
+            self._world.note_sides()
             if self.left == 0:
                 self._excuse_the_dead()
 
@@ -129,6 +130,7 @@ class Faults:
                 world.states[member] = ASLEEP
             elif not sleeps and world.states[member] == ASLEEP:
                 world.wake_up(member)
+        world.note_sides()
         if any(world.now < until for _, until in self._perturbed.values()):
             world.at(world.now + PERTURB_INTERVAL_S, self._perturb_interval)
         else:

@@ -14,10 +14,12 @@ from gossamer.spec.agreement import Agreement
 from gossamer.spec.arrays import integers
 from gossamer.spec.buffers import BoundedBuffers
 from gossamer.spec.channel import Channel
+from gossamer.spec.durable import Durability
 from gossamer.spec.fifo import FifoOrder
 from gossamer.spec.promises import PROMISES, Metadata, promised
 from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
 from gossamer.spec.report import Findings, Report, Result, Violation
+from gossamer.spec.views import OneView
 from gossamer.trace import reader
 from gossamer.trace.rows import Rows
 from gossamer.trace.schema import CODE, TraceError
@@ -37,7 +39,16 @@ class Checker(Protocol):
 
 CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
     checker.name: checker
-    for checker in (ReliableMulticast, ReliableMulticastWithCrashes, Channel, FifoOrder, Agreement, BoundedBuffers)
+    for checker in (
+        ReliableMulticast,
+        ReliableMulticastWithCrashes,
+        Channel,
+        FifoOrder,
+        Agreement,
+        BoundedBuffers,
+        Durability,
+        OneView,
+    )
 }
 
 Words = dict[str, object]
