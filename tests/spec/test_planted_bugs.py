@@ -250,7 +250,7 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (BelievesInPrefixes, RELIABLE, "durability", "before it was logged"),
     (IsContentWithOneCopy, COPIES, "durability", "before it was logged"),
     (LetsItselfBeDeclaredDead, HEALED, "one-view", "as disconnected, though it is there"),
-    (ClingsToItsView, SHRUNK, "one-view", "holds member 2 as member, and others do not"),
+    (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]
 
 

@@ -283,8 +283,8 @@ class Sponsored(Membership):
 
     def _become_member(self, now: float, out: Effects) -> None:
         self.ladder.begin(self._t_join)
+        out.append(BecomeMember(dict(self._t_join)))  # first: what waited to be published goes with the new view
         self._declare(now, MEMBER, out)
-        out.append(BecomeMember(dict(self._t_join)))
 
     def _meet(self, now: float, entries: list[MemberEntry], out: Effects) -> None:
         """We have founded a group, and there is another: the younger of two goes, or the one that is alone."""

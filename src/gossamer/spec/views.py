@@ -104,14 +104,26 @@ class OneView:
     def _compare(self, watchers: Ints, peers: Ints) -> None:
         """Compare what members of one side hold of some peers."""
         status, since, row = self._held(watchers, peers)
-        settled = self._is_old(since)
-        settled &= watchers[:, None] != peers
+        settled = self._is_old(since) & (watchers[:, None] != peers)
         there = np.isin(peers, watchers)
-        self._report(watchers, peers, settled & there & (status != _MEMBER), status, row, "though it is there")
+        for i, j in self.found.kept(np.argwhere(settled & there & (status != _MEMBER))):
+            self._add(self._says(watchers[i], peers[j], status[i, j]) + ", though it is there", peers[j], row[i, j])
         settled &= ~there & self._is_old(self._changed.values[peers])
-        low = np.where(settled, status, len(_STATUSES)).min(axis=0)
-        odd = settled & (status != low)
-        self._report(watchers, peers, odd, status, row, "and others do not")
+        known = np.where(settled, status, len(_STATUSES))
+        other = known.argmin(axis=0)
+        for i, j in self.found.kept(np.argwhere(settled & (status != known.min(axis=0)))):
+            text = self._says(watchers[i], peers[j], status[i, j])
+            text += f", member {self._members.a[watchers[other[j]]]} as {_STATUSES[known[other[j], j]]}"
+            self._add(text, peers[j], row[other[j], j], row[i, j])
+
+    def _says(self, watcher: int, peer: int, status: int) -> str:
+        member, its = self._members.a[watcher], self._members.a[peer]
+        return f"at the end member {member} holds member {its} as {_STATUSES[status]}"
+
+    def _add(self, text: str, peer: int, *rows: int) -> None:
+        """Add a violation with the rows that show it; without any, with the first that names the peer."""
+        shown = sorted(row for row in rows if row >= 0)
+        self.found.add(text, *(shown or [self._members.first[peer]]))
 
     def _held(self, watchers: Ints, peers: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What each of the watchers holds of each of the peers, since when, and the row that says so."""
@@ -127,12 +139,3 @@ class OneView:
         status[told], since[told], row[told] = self._status.values[pair], self._since.values[pair], self._row.values[pair]
         shape = (len(watchers), len(peers))
         return status.reshape(shape), since.reshape(shape), row.reshape(shape)
-
-    def _report(
-        self, watchers: Ints, peers: Ints, wrong: Mask, status: NDArray[np.int64], row: NDArray[np.int64], why: str
-    ) -> None:
-        for i, j in self.found.kept(np.argwhere(wrong)):
-            member, peer = self._members.a[watchers[i]], self._members.a[peers[j]]
-            text = f"at the end member {member} holds member {peer} as {_STATUSES[status[i, j]]}, {why}"
-            rows = [row[i, j]] if row[i, j] >= 0 else []
-            self.found.add(text, *(rows or [self._members.first[peers[j]]]))
