@@ -82,6 +82,8 @@ class Faults:
         for member in fault_members(fault):
             if world.states[member] in (DOWN, ABSENT):
                 continue
+            if world.states[member] == OFFLINE and fault.memory == "kept":
+                continue  # it stands still and is offline, and will be when it goes on: only `reconnect` tells it more
             world.states[member] = DOWN
             self._lost_memory[member] = fault.memory == "lost"
             world.recorder.noted(world.now, member, "crash", fault.memory)

@@ -91,9 +91,7 @@ class OneView:
         return self._sides.setdefault(side, len(self._sides)) if side else -1
 
     def _feed_views(self, rows: Rows) -> None:
-        pair = self._pairs.add(
-            self._who(rows.member, rows.number), self._who(rows.peer, rows.number), rows.number
-        )
+        pair = self._pairs.add(self._who(rows.member, rows.number), self._who(rows.peer, rows.number), rows.number)
         for column in (self._status, self._since, self._row):
             column.grow(len(self._pairs))
         codes = integers([_STATUSES.index(name) if name in _STATUSES else _LEFT for name in rows.phases])
@@ -135,7 +133,7 @@ class OneView:
         founders &= self._erased.values[one] < 0
         status = np.where(founders, _MEMBER, _LEFT)
         since, row = self._changed.values[one], np.full(len(one), -1)
-        pair = pair[told]
-        status[told], since[told], row[told] = self._status.values[pair], self._since.values[pair], self._row.values[pair]
+        for column, held in ((self._status, status), (self._since, since), (self._row, row)):
+            held[told] = column.values[pair[told]]
         shape = (len(watchers), len(peers))
         return status.reshape(shape), since.reshape(shape), row.reshape(shape)

@@ -24,8 +24,8 @@ a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with 
 | suspect | member suspects peer |
 | crash, recover | phase `kept` or `lost` says what happened to its memory. A crash with phase `lost` empties \
 the member's buffer without collect rows; a log is durable and survives |
-| side | member is now on the side of the network named in phase, and reaches those on the same side. On a side without \
-a name it is alone: it is offline, or stands still. All begin on side `0` |
+| side | member is now on the side of the network named in phase, and reaches those on the same side. On a side \
+without a name it is alone: it is offline, or stands still. All begin on side `0` |
 | flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
 what it published since the last such row will not be logged |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
