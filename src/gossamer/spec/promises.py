@@ -29,7 +29,7 @@ PROMISES: dict[str, str] = {
 
 DEFAULT = ("no-bogus", "at-most-once")
 
-HEAL_S = 20.0
+HEAL_S = 10.0
 """So long after the last change of the network or of the group, all members that reach each other have one view."""
 
 
