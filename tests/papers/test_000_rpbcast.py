@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.core.effects import BecomeMember, BecomeStranger, Collect, Persist, ReportLost, ReserveNumbers, Unicast
+from gossamer.core.effects import (
+    Announce,
+    BecomeMember,
+    BecomeStranger,
+    Collect,
+    Deliver,
+    Persist,
+    ReportLost,
+    ReserveNumbers,
+    Unicast,
+)
 from gossamer.core.inputs import Disconnecting, Heard, LeaveAsked, Received, Reconnected, Started, Woke
 from gossamer.core.messages import (
     Ack,
@@ -870,6 +880,15 @@ def test_a_lone_member_founds_the_group_and_two_founders_find_each_other():
     table.letters.clear()
     table.wait(PERIOD * 5)
     assert all(stack.roster.members == (5, 6) for stack in table.stacks.values())
+
+
+def test_what_waited_to_be_published_comes_after_the_news_that_one_is_a_member():
+    table = Table("rpbcast", 0, found_after=3, window=8)
+    table.seat(5, ())
+    table.publish(5)
+    table.wait(PERIOD * 5)
+    kinds = [type(effect) for effect in table.effects[5]]
+    assert kinds.index(BecomeMember) < kinds.index(Announce) < kinds.index(Deliver)
 
 
 # Crashes (§6.2)

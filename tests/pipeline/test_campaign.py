@@ -48,7 +48,44 @@ def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     assert any(table["protocol"].get("suspect_after") for table in drawn)
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+def test_every_third_seed_is_a_live_group() -> None:
+    drawn = [draw(seed) for seed in range(3, 900, 3)]
+
+    protocols = [table["protocol"] for table in drawn]
+    assert {p["name"] for p in protocols} == {"rpbcast", "pbcast", "lbrm", "basic"}
+    assert all(p["suspect_after"] and p["found_after"] and p["loss_patience"] and p["window"] for p in protocols)
+    assert {p["loggers"] for p in protocols} == {0, 1, 2}
+    faults = [(table, fault) for table in drawn for fault in table["fault"]]
+    partitions = [fault for _, fault in faults if fault["kind"] == "partition"]
+    assert {len(fault["members"]) for fault in partitions} == {2, 3}
+    assert max(fault["for"] for fault in partitions) == 30.0
+    loggers = [
+        (fault["kind"], fault.get("memory"))
+        for table, fault in faults
+        if fault["kind"] in ("crash", "disconnect")
+        and fault["members"][0] >= table["topology"]["members"] - table["protocol"]["loggers"]
+    ]
+    assert set(loggers) == {("crash", "lost"), ("crash", "kept"), ("disconnect", None)}
+    assert any(_leaves_cut_off(table["fault"]) for table in drawn)
+
+
+def _leaves_cut_off(faults: list[dict[str, Any]]) -> bool:
+    cuts = [(fault["at"], fault["at"] + fault["for"]) for fault in faults if fault["kind"] == "partition"]
+    leaves = [fault["at"] for fault in faults if fault["kind"] == "leave"]
+    return any(begin < at < end for at in leaves for begin, end in cuts)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_live_groups_satisfy_every_specification(part: int) -> None:
+    for seed in range(3 + 45 * part, 48 + 45 * part, 3):
+        made = parse({**draw(seed), "seed": seed})
+        result = traced(made)
+        assert result["violations"] == [], seed
+        assert result["virtual_seconds"] < made.duration + made.linger, seed
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 6])
 def test_drawn_scenarios_satisfy_every_specification(seed: int) -> None:
     result = traced(parse({**draw(seed), "seed": seed}))
 

@@ -19,6 +19,7 @@ from gossamer.sim.checked import traced
 from gossamer.sim.matrix import FACTORS, Row, covering, draw, impossible_pairs, pairs_of, possible_pairs, refusal
 from gossamer.sim.matrix import settings_of as protocol_of
 from gossamer.sim.scenario import Scenario, parse
+from gossamer.spec.promises import HEAL_S
 
 PARTS = 8
 MEMBERS = 8
@@ -31,6 +32,7 @@ def scenario(row: Row, seed: int) -> Scenario:
         "seed": seed,
         "duration": 3.0,
         "linger": 120.0,
+        "grace": HEAL_S + 2 if row["membership"] == "sponsored" else 0.5,
         "wire": seed % 2 == 0,
         "topology": {"kind": "tree", "members": MEMBERS, "branching": 3, "latency": 0.002},
         "loss": {"member": 0.05, "link": 0.01, "reorder": 0.1, "duplicate": 0.02},

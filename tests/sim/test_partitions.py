@@ -7,6 +7,7 @@ import pytest
 from gossamer.presets import describe
 from gossamer.settings import Settings
 from gossamer.sim.checked import traced
+from gossamer.spec.promises import HEAL_S
 
 NUMBERS = {"buffer_packets": 40_000, "buffer_bytes": 64 << 20, "window": 200, "reach": 4_000, "request_packets": 200}
 PROTOCOLS = [("rpbcast", 0), ("rpbcast", 1), ("pbcast", 0), ("pbcast", 1), ("lbrm", 1), ("basic", 0)]
@@ -25,6 +26,7 @@ def partitioned(scenario, protocol, loggers, members, faults, *, seed=1, loss=0.
         protocol=live(protocol, loggers),
         duration=end + after,
         linger=60.0,
+        grace=HEAL_S + 2,
         topology={"members": members},
         loss={"member": loss},
         traffic={"senders": members - loggers, "rate": 60.0, "size": 200},

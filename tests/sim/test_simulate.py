@@ -15,6 +15,8 @@ from gossamer.core.schema import SettingError
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate, stack_maker
 from gossamer.sim.world import Disk
+from gossamer.spec.promises import HEAL_S
+from gossamer.trace.reader import read
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,6 +100,30 @@ def test_a_receiver_that_kept_its_memory_gets_everything_with_basic(scenario):
 def test_a_disconnected_member_catches_up_with_basic(scenario):
     result = simulate(scenario("basic", fault=[{"at": 0.5, "kind": "disconnect", "members": [2], "for": 1.0}]))
     assert result["deliveries"]["actual"] == 800
+
+
+def test_a_disconnected_member_that_stands_still_is_disconnected_when_it_goes_on(scenario):
+    away = {"at": 0.5, "kind": "disconnect", "members": [2], "for": 1.0}
+    still = {"at": 0.7, "kind": "crash", "members": [2], "memory": "kept", "for": 0.3}
+    result = traced(scenario("rpbcast", grace=HEAL_S + 2, fault=[away, still]))
+    assert result["violations"] == []
+
+
+def test_a_trace_says_which_members_reach_each_other(scenario, tmp_path):
+    faults = [
+        {"at": 0.5, "kind": "partition", "members": [[0, 1], [2, 3]], "for": 0.2},
+        {"at": 1.0, "kind": "disconnect", "members": [3], "for": 0.2},
+        {"at": 1.5, "kind": "cut", "link": [0, 1], "for": 0.2},
+    ]
+    tree = {"kind": "tree", "members": 4, "branching": 3}
+    traced(scenario("rpbcast", topology=tree, fault=faults), tmp_path / "trace.parquet")
+    rows = [rows.of("side") for rows in read(tmp_path / "trace.parquet")]
+    sides = [(round(d["t_ns"] / 1e9, 1), d["member"], d["phase"]) for r in rows for d in map(r.describe, range(len(r)))]
+    assert sides == [
+        *((0.5, 2, "2"), (0.5, 3, "2"), (0.7, 2, "0"), (0.7, 3, "0")),
+        *((1.0, 3, ""), (1.2, 3, "0")),
+        *((1.5, 1, "1"), (1.7, 1, "0")),
+    ]
 
 
 def test_a_sender_that_lost_its_memory_does_not_use_a_number_twice(scenario):

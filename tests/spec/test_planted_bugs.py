@@ -7,30 +7,36 @@ chance. The same scenarios without a mutant are clean.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gossamer.core.effects import Announce, Deliver, ReportLost, Unicast
+from gossamer.core.effects import Announce, Deliver, Persist, ReportLost, Unicast
 from gossamer.core.inputs import Heard, Published, Received
-from gossamer.core.messages import Ack
+from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.logging.logger import Logger
+from gossamer.logging.send_buffer import SendBuffer
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.sim.checked import traced
 from gossamer.sim.network import Network
 from gossamer.sim.scenario import Scenario, parse
+from gossamer.spec.promises import HEAL_S
 from gossamer.stack import Stack
 
 
-def scenario(protocol: str, faults: list[dict[str, Any]] | None = None, **settings: Any) -> Scenario:
+def scenario(
+    protocol: str, faults: list[dict[str, Any]] | None = None, *, grace: float = 0.5, **settings: Any
+) -> Scenario:
     return parse(
         {
             "name": "planted",
             "duration": 3.0,
-            "linger": 20.0,
+            "linger": 60.0,
+            "grace": grace,
             "topology": {"kind": "lan", "members": 6, "latency": 0.002},
             "loss": {"member": 0.05, "reorder": 0.2},
             "traffic": {"senders": 3, "rate": 90.0},
@@ -42,11 +48,16 @@ def scenario(protocol: str, faults: list[dict[str, Any]] | None = None, **settin
 
 AWAY = [{"at": 0.5, "kind": "disconnect", "members": [2], "for": 2.0}]
 GONE = [{"at": 1.0, "kind": "leave", "members": [2]}]
+CUT = [{"at": 0.5, "kind": "partition", "members": [[0, 1, 2], [3, 4, 5]], "for": 2.0}]
 CRASH = [{"at": 1.0, "kind": "crash", "members": [1], "memory": "lost", "for": 0.5}]
 
 RELIABLE = scenario("rpbcast")
 ORDERED = scenario("rpbcast", ordering="fifo")
 BASIC = scenario("basic")
+COPIES = scenario("rpbcast", loggers=2, log_copies=2)
+LOSSY = scenario("rpbcast", loggers=0, gc_rounds=1, peer_rounds=2)
+HEALED = scenario("rpbcast", CUT, suspect_after=0.5, grace=HEAL_S + 5)
+SHRUNK = scenario("rpbcast", GONE, grace=HEAL_S + 5)
 
 
 class DeliversTwice(Stack):
@@ -173,6 +184,51 @@ class PublishesInSilence(Stack):
         return super().step(now, happened)
 
 
+class GivesUpInSilence(Stack):
+    def step(self, now, happened):
+        return [e for e in super().step(now, happened) if not isinstance(e, ReportLost)]
+
+
+class AcknowledgesUnlogged(Stack):
+    """The logger forgets to write some of the packets that it acknowledges."""
+
+    def step(self, now, happened):
+        effects = super().step(now, happened)
+        return [e for e in effects if not (isinstance(e, Persist) and e.run[0].seqno % 10 == 7)]
+
+
+class BelievesInPrefixes(Stack):
+    """Takes the acknowledgement of a packet for that of all before it."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        for keeper in self.keepers:
+            if isinstance(keeper, SendBuffer):
+                keeper._has = lambda logger, first, last, has=keeper._has: has(logger, 0, last)
+
+
+class IsContentWithOneCopy(Stack):
+    def __init__(self, me, members, settings, *args, **kwargs):
+        super().__init__(me, members, replace(settings, log_copies=1), *args, **kwargs)
+
+
+class LetsItselfBeDeclaredDead(Stack):
+    """Does not refute that it is disconnected."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.membership._refute = lambda now, out: None
+
+
+class ClingsToItsView(Stack):
+    """One member never learns who has left."""
+
+    def step(self, now, happened):
+        if isinstance(happened, Heard) and self.me == 4 and isinstance(happened.message, Gossip | Leave | ViewUpdate):
+            return []
+        return super().step(now, happened)
+
+
 Mutant = Callable[..., Stack]
 BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (DeliversTwice, RELIABLE, "reliable-multicast", "again"),
@@ -189,6 +245,12 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (ReusesNumbers, scenario("rpbcast", CRASH), "reliable-multicast-with-crashes", "again"),
     (NeverEvicts, scenario("rpbcast", buffering="size", buffer_packets=20), "bounded-buffers", ""),
     (PublishesInSilence, RELIABLE, "reliable-multicast", "never delivered"),
+    (GivesUpInSilence, LOSSY, "reliable-multicast", "neither delivered nor reported lost"),
+    (AcknowledgesUnlogged, RELIABLE, "durability", "before it was logged"),
+    (BelievesInPrefixes, RELIABLE, "durability", "before it was logged"),
+    (IsContentWithOneCopy, COPIES, "durability", "before it was logged"),
+    (LetsItselfBeDeclaredDead, HEALED, "one-view", "as disconnected, though it is there"),
+    (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]
 
 

@@ -115,3 +115,15 @@ def test_more_members_and_packets_than_memory_is_a_trace_error(monkeypatch: pyte
     rows = [row("join", m) for m in range(4000)] + publish(0, *range(4000)) + deliver(0, 0, 0)
     with pytest.raises(TraceError, match="4000 packets at 4000 members"):
         check_rows([rows_from(rows)], {})
+
+
+def test_traces_of_one_run_are_checked_together(tmp_path: Path) -> None:
+    mine = written(tmp_path / "0.parquet", join(0) + publish(0, 1) + deliver(0, 0, 1), promises=["no-bogus", "fifo"])
+    its = written(tmp_path / "1.parquet", join(1) + deliver(1, 0, 1), promises=["no-bogus", "eventual"])
+    assert not check(its).ok
+    report = check(mine, others=[its])
+    assert report.ok
+    assert report.rows == 5
+    assert [result.name for result in report.results] == ["reliable-multicast", "channel"]
+    with pytest.raises(TraceError, match=r"2\.parquet: no such file"):
+        check(mine, others=[tmp_path / "2.parquet"])

@@ -257,3 +257,31 @@ def test_the_schema_alone_loads_nothing_heavy() -> None:
     code = "import sys, json, gossamer.trace.schema; print(json.dumps([m for m in sys.modules if '.' not in m]))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "pyarrow", "scipy"} & set(json.loads(found.stdout))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 50), max_size=30), min_size=2, max_size=4), st.integers(1, 7))
+def test_traces_are_read_together_in_the_order_of_time(times: list[list[int]], batch: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "BATCH_ROWS", batch)
+        paths = [Path(folder) / f"{n}.parquet" for n in range(len(times))]
+        for n, path in enumerate(paths):
+            write(path, [(t, n, "drop", -1, k, -1, 0, f"{n}.{t}") for k, t in enumerate(sorted(times[n]))])
+
+        rows = [rows.describe(i) for rows in reader.read_together(paths) for i in range(len(rows))]
+
+    assert [row["row"] for row in rows] == list(range(sum(map(len, times))))
+    assert [row["t_ns"] for row in rows] == sorted(t for each in times for t in each)
+    for n in range(len(times)):
+        mine = [row for row in rows if row["member"] == n]
+        assert [row["seqno"] for row in mine] == list(range(len(times[n])))
+        assert [row["phase"] for row in mine] == [f"{n}.{t}" for t in sorted(times[n])]
+
+
+def test_a_clock_that_was_set_back_stands_still(tmp_path: Path) -> None:
+    write(tmp_path / "a", [(t, 0, "drop", -1, -1, -1, 0, "") for t in (5, 9, 7, 12)])
+    write(tmp_path / "b", [(8, 1, "drop", -1, -1, -1, 0, "")])
+
+    rows = list(reader.read_together([tmp_path / "a", tmp_path / "b"]))
+
+    assert [t for part in rows for t in part.t_ns] == [5, 8, 9, 9, 12]

@@ -14,7 +14,13 @@ from gossamer.spec import check as check_trace
 
 
 def check(
-    trace: Annotated[Path, typer.Argument(help="A trace file (Parquet), from the simulator or from a live run.")],
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help="A trace file (Parquet), from the simulator; or those of all members of a live group.",
+        ),
+    ],
     spec: Annotated[
         list[str] | None, typer.Option("--spec", help="Check only this specification. May be repeated.")
     ] = None,
@@ -22,14 +28,20 @@ def check(
 ) -> int:
     """Check a TRACE against the specifications that its protocol promises to meet.
 
+    Each member of a live group writes a trace of its own. Give those of all members: what one delivers, another has
+    published. Their clocks must agree, as on one machine.
+
     Prints violations with the offending rows. Exit code 1 if there are any.
 
     Example:
 
         gossamer check tree.parquet
+
+        gossamer check publisher.parquet subscriber.parquet logger.parquet
     """
+    trace, *others = traces
     with progress_bar(f"checking {trace.name}", 1.0) as progress:
-        report = check_trace(trace, spec, lambda done, total: progress(done / max(total, 1)))
+        report = check_trace(trace, spec, lambda done, total: progress(done / max(total, 1)), others)
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:

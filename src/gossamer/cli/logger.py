@@ -60,7 +60,7 @@ def logger(
     console = Console(stderr=True)
 
     async def story() -> int:
-        with traced(trace) as rows:
+        with traced(trace, settings) as rows:
             opened = make_logger(
                 group,
                 store,

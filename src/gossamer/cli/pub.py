@@ -78,7 +78,7 @@ def pub(
     known = _attributes(attributes or [])
 
     async def story() -> dict[str, Any]:
-        with traced(trace) as rows:
+        with traced(trace, settings) as rows:
             async with Group(group, settings, transport_from(impair), trace=rows) as member:
                 while len(member.members()) <= wait:
                     await asyncio.sleep(0.01)

@@ -76,7 +76,7 @@ def sub(
     printer = None if quiet else (_as_json if as_json else _as_text)
 
     async def story() -> None:
-        with traced(trace) as rows:
+        with traced(trace, settings) as rows:
             async with Group(group, settings, transport_from(impair), trace=rows) as member:
                 try:
                     taken = 0

@@ -62,6 +62,8 @@ class LogDisk:
         self.store = store
         self.failure = ""
         """Why nothing more is accepted; empty while all is well."""
+        self.noted: Callable[[str, int, int], None] | None = None
+        """Called with each packet that enters (`store`) or leaves (`collect`) the log, if somebody wants to know."""
         self.appended = 0
         self.damaged = 0
         self._travelled = travelled
@@ -166,6 +168,8 @@ class LogDisk:
         try:
             with self._tables:
                 self.store.drop_damaged(bad.sender, bad.seqno)
+            if self.noted is not None:
+                self.noted("collect", bad.sender, bad.seqno)
         except StoreError as error:
             self._fail(str(error))
         self._happened(DamageFound(bad.sender, bad.seqno, bad.seqno))
@@ -230,18 +234,21 @@ class LogDisk:
         self._waiting = others
         behind = len(others)
         writing = self._loop.run_in_executor(self._thread, self._append, entries)
-        writing.add_done_callback(lambda done: self._written(done, len(entries), behind))
+        writing.add_done_callback(lambda done: self._written(done, entries, behind))
 
     def _append(self, entries: list[LogEntry]) -> None:
         with self._tables:
             self.store.append(entries)
 
-    def _written(self, done: "asyncio.Future[None]", count: int, behind: int) -> None:
+    def _written(self, done: "asyncio.Future[None]", entries: list[LogEntry], behind: int) -> None:
         try:
             done.result()
         except StoreError as error:
             return self._fail(str(error))
-        self.appended += count
+        self.appended += len(entries)
+        if self.noted is not None:
+            for entry in entries:
+                self.noted("store", entry.sender, entry.seqno)
         ready = _acknowledged_at_once([self._waiting.popleft() for _ in range(behind)])
         if self._waiting:
             self._carry_out_then_go_on(ready)
@@ -271,12 +278,21 @@ class LogDisk:
         if (numbers or overdue) and not self.failure:
             try:
                 with self._tables:
+                    before = self.store.held() if self.noted else {}
                     self.store.collect(overdue)
                     self.store.collect(numbers, spare=True)
                     if self.store.consumers():
                         self._spared = intersection(numbers, self.store.held())
+                    self._note_collected(before)
             except StoreError as error:
                 self._fail(str(error))
+
+    def _note_collected(self, before: PacketSets) -> None:
+        if self.noted is not None:
+            held = self.store.held()
+            for sender, numbers in before.items():
+                for seqno in numbers.difference(held.get(sender, RangeSet())):
+                    self.noted("collect", sender, seqno)
 
     # Reading.
 

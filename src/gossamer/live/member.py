@@ -156,7 +156,10 @@ class Member:
 
     def _open_disk(self, store: LogStore) -> LogDisk:
         travelled = self._envelope.original_datagram
-        return LogDisk(store, travelled=travelled, carry_out=self._execute, happened=self.step, now=self.now)
+        disk = LogDisk(store, travelled=travelled, carry_out=self._execute, happened=self.step, now=self.now)
+        if self._recorder.tracing:
+            disk.noted = lambda kind, sender, seqno: self._recorder.stored(time(), self.me, kind, sender, seqno)
+        return disk
 
     def now(self) -> float:
         """The stack's clock: seconds since the epoch, monotonic, and finer than the loop's."""
@@ -178,6 +181,8 @@ class Member:
         if self.disk is not None:
             await self.disk.close()
         self._handover.finish()
+        if self.joined.is_set() and not self.left.is_set():  # it did not leave, and its memory is gone
+            self._recorder.noted(time(), self.me, "crash", "lost")
         self._transport.close()
 
     def pause(self) -> None:
@@ -201,12 +206,14 @@ class Member:
         if not self._offline:
             self.step(Disconnecting())
             self._offline = True
+            self._recorder.noted(time(), self.me, "side")
             self.pause()
 
     def reconnect(self) -> None:
         """The network is back: listen again, and announce it."""
         if self._offline:
             self._offline = False
+            self._recorder.noted(time(), self.me, "side", "0")
             self._transport.rejoin()
             self.resume()
             self.step(Reconnected())
@@ -220,6 +227,10 @@ class Member:
     def is_offline(self) -> bool:
         """Whether the member is disconnected, and knows it."""
         return self._offline
+
+    def flushed(self, last: int, phase: str = "") -> None:
+        """The application was told that what it published up to `last` is durable, or is not."""
+        self._recorder.flushed(time(), self.me, last, phase)
 
     def publish(self, bodies: list[bytes]) -> None:
         """Publish the bodies of some packets, to be sent together."""

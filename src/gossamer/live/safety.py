@@ -28,18 +28,23 @@ class Safety:
         if durable:
             await self._waiting.until(lambda: stack.settled() >= target or not stack.awaits_loggers(), timeout)
             self._check_durable(target)
+            if stack.awaits_loggers():
+                self._member.flushed(target - 1)
         else:
             await self._waiting.until(lambda: stack.streams[stack.me].next >= target, timeout)
 
     def _check_durable(self, target: int) -> None:
         flushed, self._flushed = self._flushed, target
         missing = target - self._stack.settled()
+        unlogged = self._stack.unlogged() >= flushed
+        if missing > 0 or unlogged:
+            self._member.flushed(target - 1, "unlogged")
         if missing > 0:
             raise NotDurable(
                 f"{missing} packets are not logged, and the last logger has left for good; start another one, or "
                 "flush(durable=False)"
             )
-        if self._stack.unlogged() >= flushed:
+        if unlogged:
             raise NotDurable(
                 f"packets up to number {self._stack.unlogged()} were sent but will not be logged: no logger answered, "
                 f"and there was no more room to keep them (unlogged_bytes = {self._settings.unlogged_bytes})"

@@ -39,9 +39,12 @@ class LoggerRepair(Repair):
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
-        """Everything comes in the end, if there always is a logger: it keeps it until everybody has it."""
+        """Everything comes in the end, if there always is a logger: it keeps it until everybody has it.
+
+        What is said to be durable is in its log.
+        """
         promise = "eventual" if settings.loggers and not settings.loss_patience else "eventual-or-lost"
-        return Declares(promises=(promise,), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
+        return Declares(promises=(promise, "durable"), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """A logger is told how far everything is here: the derived acknowledgement (000 §5.2)."""

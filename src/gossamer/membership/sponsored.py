@@ -96,8 +96,8 @@ class Sponsored(Membership):
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
-        """Members come and go, loggers among them."""
-        return Declares(provides=(JOINING_ALLOWED, LOGGERS))
+        """Members come and go, loggers among them; those that reach each other agree on who is there."""
+        return Declares(promises=("one-view",), provides=(JOINING_ALLOWED, LOGGERS))
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Joins, leaves, views, and the hash in every gossip."""
@@ -290,8 +290,8 @@ class Sponsored(Membership):
 
     def _become_member(self, now: float, out: Effects) -> None:
         self.ladder.begin(self._t_join)
+        out.append(BecomeMember(dict(self._t_join)))  # first: what waited to be published goes with the new view
         self._declare(now, MEMBER, out)
-        out.append(BecomeMember(dict(self._t_join)))
 
     def _meet(self, now: float, entries: list[MemberEntry], out: Effects) -> None:
         """We have founded a group, and there is another: the younger of two goes, or the one that is alone."""

@@ -57,6 +57,7 @@ class Faults:
         def happen(_: object) -> None:
             self.left -= 1
             self._begin[kind](fault)
+            self._world.note_sides()
             if self.left == 0:
                 self._excuse_the_dead()
 
@@ -81,6 +82,8 @@ class Faults:
         for member in fault_members(fault):
             if world.states[member] in (DOWN, ABSENT):
                 continue
+            if world.states[member] == OFFLINE and fault.memory == "kept":
+                continue  # it stands still and is offline, and will be when it goes on: only `reconnect` tells it more
             world.states[member] = DOWN
             self._lost_memory[member] = fault.memory == "lost"
             world.recorder.noted(world.now, member, "crash", fault.memory)
@@ -129,6 +132,7 @@ class Faults:
                 world.states[member] = ASLEEP
             elif not sleeps and world.states[member] == ASLEEP:
                 world.wake_up(member)
+        world.note_sides()
         if any(world.now < until for _, until in self._perturbed.values()):
             world.at(world.now + PERTURB_INTERVAL_S, self._perturb_interval)
         else:

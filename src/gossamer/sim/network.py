@@ -64,6 +64,14 @@ class Network:
         """Whether there is no partition between these members."""
         return self._sides is None or self._sides[one] == self._sides[other]
 
+    def sides(self) -> list[int]:
+        """For each member, the first of those that it reaches, itself among them."""
+        found: list[int] = []
+        for member in range(len(self.router.topology.members)):
+            firsts = (f for f in found if self.connects(f, member) and self.router.path(f, member) is not None)
+            found.append(next(firsts, member))
+        return found
+
     def lose_next(self, member: int, packets: int) -> None:
         """`member` discards the next `packets` that reach it (004 Fig. 14)."""
         self._impair.lose_next(member, packets)

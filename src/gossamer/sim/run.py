@@ -23,9 +23,6 @@ from gossamer.stack import Stack
 from gossamer.trace.buffer import RowBuffer
 from gossamer.trace.recorder import Recorder
 
-GRACE_S = 0.5
-"""How long a run goes on after everything is settled, so that what must not happen has time to happen."""
-
 GC_THRESHOLD = 500_000
 """Python looks for cyclic garbage after this many new objects. A run makes hardly any, and has millions of objects that
 live on: with the usual threshold, 700, a fifth of the time goes into scanning them again and again."""
@@ -69,6 +66,7 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
         "promises": promises(scenario.protocol),
         "recovery": scenario.protocol.recovery,
         "bounds": bounds(scenario.protocol),
+        "copies": scenario.protocol.log_copies,
         "members": members,
         "scenario": scenario.as_dict(),
     }
@@ -134,7 +132,7 @@ def _settled(world: World, faults: Faults) -> Callable[[], bool]:
             return False
         if since < 0:
             since = world.now
-        return world.now - since > GRACE_S
+        return world.now - since > world.scenario.grace
 
     return settled
 

@@ -95,6 +95,7 @@ class Scenario:
     seed: int = setting(1, "The seed of everything random.", low=0, below=2**63)
     duration: float = setting(10.0, "Time in which senders publish.", unit="s", above=0, high=1e6)
     linger: float = setting(60.0, "At most this long afterwards, until all is delivered or given up.", low=0, high=1e6)
+    grace: float = setting(0.5, "How long it goes on then, so that what must not happen has time to happen.", low=0)
     topology: TopologySettings = dataclasses.field(default_factory=TopologySettings)
     loss: LossSettings = dataclasses.field(default_factory=LossSettings)
     traffic: TrafficSettings = dataclasses.field(default_factory=TrafficSettings)

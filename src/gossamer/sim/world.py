@@ -36,13 +36,14 @@ from gossamer.core.messages import Holdings, Message, Repair
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
-from gossamer.rungs import self_organized
+from gossamer.rungs import may_log, self_organized
 from gossamer.sim.lanes import Lanes
 from gossamer.sim.ledger import Ledger
 from gossamer.sim.network import HopNetwork, Network
 from gossamer.sim.scenario import Scenario
 from gossamer.sim.topology import Topology
 from gossamer.sim.traffic import arrivals
+from gossamer.stack import Stack
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, decode, encode
 from gossamer.wire import size as wire_size
@@ -101,6 +102,10 @@ class World:
         self._order = 0
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
+        self._sides = ["0"] * self.count  # as the trace has them
+        tells = recorder.tracing and may_log(scenario.protocol)
+        self._flushing = scenario.traffic.senders if tells else 0  # members below this may have something to flush
+        self._flushed = [0] * self.count
         self._inboxes: dict[int, list[tuple[Received | Heard, int]]] = {}
         self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
@@ -187,6 +192,8 @@ class World:
     def step(self, member: int, happened: Input) -> None:
         """Give one input to a member and do what it asks for."""
         self._carry_out(member, self.stacks[member].step(self.now, happened))  # type: ignore[union-attr]
+        if member < self._flushing:
+            self._note_flush(member)
 
     def _carry_out(self, member: int, effects: list[Effect]) -> None:
         execute = self._execute
@@ -196,6 +203,24 @@ class World:
         if deadline < self._wake_at[member]:
             self._wake_at[member] = deadline
             self.at(max(deadline, self.now), self._wake, member)
+
+    def _note_flush(self, member: int) -> None:
+        """Record what an application that flushed all the time would be told now (`live.safety`)."""
+        stack, flushed = self.stacks[member], self._flushed[member]
+        if isinstance(stack, Stack) and stack.settled() > flushed and stack.awaits_loggers():
+            self._flushed[member] = stack.settled()
+            phase = "unlogged" if stack.unlogged() >= flushed else ""
+            self.recorder.flushed(self.now, member, stack.settled() - 1, phase)
+
+    def note_sides(self) -> None:
+        """Record which members reach each other, as far as that has changed."""
+        if not self.recorder.tracing:
+            return
+        for member, side in enumerate(self.network.sides()):
+            name = "" if self.states[member] in (ASLEEP, OFFLINE) else str(side)
+            if name != self._sides[member]:
+                self._sides[member] = name
+                self.recorder.noted(self.now, member, "side", name)
 
     def wake_up(self, member: int) -> None:
         """A member is back with its memory: it gets first what waited for it, then its timers."""

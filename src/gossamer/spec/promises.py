@@ -2,7 +2,8 @@
 
 `promises` is a list of the names in `PROMISES`; a trace without it promises `DEFAULT` only. `recovery` is
 "at-most-once" (the default) or "at-least-once" (000 §6.2), `bounds` gives the most packets that a place
-("buffer", "log") of a member may hold.
+("buffer", "log") of a member may hold. `copies` is how many logs must hold a packet that is durable (1 if it is not
+given), `heal_s` how many seconds it may take until all members have one view.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ PROMISES: dict[str, str] = {
     "fifo": "fifo",
     "agreement": "agreement",
     "bounded": "bounded-buffers",
+    "durable": "durability",
+    "one-view": "one-view",
 }
 """Every promise, and the checker that verifies it."""
 
 DEFAULT = ("no-bogus", "at-most-once")
+
+HEAL_S = 10.0
+"""So long after the last change of the network or of the group, all members that reach each other have one view."""
 
 
 def promised(metadata: Metadata) -> frozenset[str]:
@@ -42,6 +48,20 @@ def at_least_once(metadata: Metadata) -> bool:
     if found not in ("at-most-once", "at-least-once"):
         raise TraceError(f"recovery must be at-most-once or at-least-once, not {found!r}")
     return found == "at-least-once"
+
+
+def copies(metadata: Metadata) -> int:
+    found = metadata.get("copies", 1)
+    if not isinstance(found, int) or found < 1:
+        raise TraceError(f"copies must be a whole number from 1 on, not {found!r}")
+    return found
+
+
+def heal_s(metadata: Metadata) -> float:
+    found = metadata.get("heal_s", HEAL_S)
+    if not isinstance(found, int | float) or not found >= 0:
+        raise TraceError(f"heal_s must be a number of seconds, not {found!r}")
+    return found
 
 
 def bounds(metadata: Metadata) -> dict[str, int]:

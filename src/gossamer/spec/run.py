@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
@@ -14,10 +14,12 @@ from gossamer.spec.agreement import Agreement
 from gossamer.spec.arrays import integers
 from gossamer.spec.buffers import BoundedBuffers
 from gossamer.spec.channel import Channel
+from gossamer.spec.durable import Durability
 from gossamer.spec.fifo import FifoOrder
 from gossamer.spec.promises import PROMISES, Metadata, promised
 from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
 from gossamer.spec.report import Findings, Report, Result, Violation
+from gossamer.spec.views import OneView
 from gossamer.trace import reader
 from gossamer.trace.rows import Rows
 from gossamer.trace.schema import CODE, TraceError
@@ -37,7 +39,16 @@ class Checker(Protocol):
 
 CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
     checker.name: checker
-    for checker in (ReliableMulticast, ReliableMulticastWithCrashes, Channel, FifoOrder, Agreement, BoundedBuffers)
+    for checker in (
+        ReliableMulticast,
+        ReliableMulticastWithCrashes,
+        Channel,
+        FifoOrder,
+        Agreement,
+        BoundedBuffers,
+        Durability,
+        OneView,
+    )
 }
 
 Words = dict[str, object]
@@ -76,22 +87,40 @@ class Checking:
         return Report(self._rows, perf_counter() - self._started, results)
 
 
-def check(path: str | os.PathLike[str], names: Sequence[str] | None = None, progress: Progress | None = None) -> Report:
+def check(
+    path: str | os.PathLike[str],
+    names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    others: Sequence[str | os.PathLike[str]] = (),
+) -> Report:
     """Check a trace file with these checkers or, without names, with those that its promises call for.
 
-    TraceError if the file cannot be read as a trace.
+    `others` are the traces of the other members, where each wrote its own: then what all of them promise is checked.
+    TraceError if a file cannot be read as a trace.
     """
-    metadata, total = reader.metadata(path), reader.row_count(path)
+    paths = [path, *others]
+    metadata, total = _together(list(map(reader.metadata, paths))), sum(map(reader.row_count, paths))
     try:
         checking = Checking(metadata, names)
-        for rows in reader.read(path):
+        for rows in _read(paths):
             checking.feed(rows)
             if progress:
                 progress(rows.first + len(rows), total)
-        return checking.report(reader.read(path))
+        return checking.report(_read(paths))
     except TraceError as error:
-        named = str(error).startswith(os.fspath(path))
+        named = any(str(error).startswith(os.fspath(each)) for each in paths)
         raise error if named else TraceError(f"{os.fspath(path)}: {error}") from error
+
+
+def _read(paths: Sequence[str | os.PathLike[str]]) -> Iterator[Rows]:
+    return reader.read_together(paths) if len(paths) > 1 else reader.read(paths[0])
+
+
+def _together(found: Sequence[Metadata]) -> Metadata:
+    if len(found) == 1:
+        return found[0]
+    common = frozenset.intersection(*map(promised, found))
+    return {**found[0], "promises": sorted(common)}
 
 
 def check_rows(batches: Iterable[Rows], metadata: Metadata, names: Sequence[str] | None = None) -> Report:

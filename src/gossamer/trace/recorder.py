@@ -71,6 +71,11 @@ class Recorder:
         if self._sink is not None:
             self._sink.row(_ns(now), member, kind, sender, seqno, EVERYONE, 0, "log")
 
+    def flushed(self, now: float, member: int, last: int, phase: str = "") -> None:
+        """`member` was told that what it published up to `last` is durable or, by the phase, `unlogged`."""
+        if self._sink is not None:
+            self._sink.row(_ns(now), member, "flush", member, last, EVERYONE, 0, phase)
+
     def stable(self, now: float, member: int, effect: MarkStable) -> None:
         """`member` considers these packets stable."""
         if self._sink is not None:
@@ -87,7 +92,7 @@ class Recorder:
         self.noted(now, member, "drop", reason)
 
     def noted(self, now: float, member: int, kind: str, phase: str = "") -> None:
-        """Something happened to `member`: join, leave, crash, recover, drop."""
+        """Something happened to `member`: join, leave, crash, recover, side, drop."""
         if self._sink is not None:
             self._sink.row(_ns(now), member, kind, -1, -1, EVERYONE, 0, phase)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
@@ -113,6 +113,17 @@ def rows_from(rows: Iterable[Row], first: int = 0) -> Rows:
     phases = Codes()
     packed = pack([[value for row in rows for value in row]], phases)
     return _unpack(packed, first, list(phases))
+
+
+def joined(parts: Sequence[Rows], first: int, phases: list[str]) -> Rows:
+    """The rows of these batches, whose phases have the same codes, in the order of time, numbered from `first`."""
+    t_ns = np.concatenate([part.t_ns for part in parts])
+    order = np.argsort(t_ns, kind="stable")
+    columns = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in _MERGED}
+    return Rows(number=np.arange(first, first + len(order), dtype=np.int64), phases=phases, **columns)
+
+
+_MERGED = ("t_ns", "member", "kind", "sender", "seqno", "peer", "bytes", "phase")
 
 
 def _unpack(packed: dict[str, bytes], first: int, phases: list[str]) -> Rows:

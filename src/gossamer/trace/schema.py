@@ -24,6 +24,10 @@ a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with 
 | suspect | member suspects peer |
 | crash, recover | phase `kept` or `lost` says what happened to its memory. A crash with phase `lost` empties \
 the member's buffer without collect rows; a log is durable and survives |
+| side | member is now on the side of the network named in phase, and reaches those on the same side. On a side \
+without a name it is alone: it is offline, or stands still. All begin on side `0` |
+| flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
+what it published since the last such row will not be logged |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
 """
@@ -31,6 +35,7 @@ the member's buffer without collect rows; a log is durable and survives |
 KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
+    *("side", "flush"),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from gossamer.core.settings import ProtocolSettings
+from gossamer.pipeline.experiments import campaign_live
 from gossamer.pipeline.experiments.directory import Directory
 from gossamer.pipeline.experiments.grid import DRAWN, Run
 from gossamer.presets import LIVE, LIVE_PRESETS
@@ -21,6 +22,7 @@ from gossamer.rungs import self_organized
 from gossamer.sim import matrix
 from gossamer.sim.run import build_topology
 from gossamer.sim.scenario import parse
+from gossamer.spec.promises import HEAL_S
 
 PROTOCOLS = ("rpbcast", "pbcast", "lbrm", "basic")
 TOPOLOGIES = ("lan", "star", "tree", "tiers", "transit-stub", "mesh")
@@ -30,8 +32,12 @@ Table = dict[str, Any]
 
 
 def draw(seed: int) -> Table:
-    """The scenario of a seed."""
+    """The scenario of a seed: of every third, with the settings of a live group."""
     rng = Random(f"campaign/{seed}")
+    return campaign_live.draw(rng) if seed % 3 == 0 else _draw(rng)
+
+
+def _draw(rng: Random) -> Table:
     protocol = _protocol(rng)
     members = rng.randint(4, 20)
     duration = round(rng.uniform(4.0, 8.0), 2)
@@ -55,6 +61,8 @@ def draw(seed: int) -> Table:
         "protocol": protocol,
     }
     table["fault"] = _faults(rng, table)
+    if self_organized(_settings(table)):
+        table["grace"] = HEAL_S + 5
     return table
 
 
