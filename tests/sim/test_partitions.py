@@ -67,3 +67,11 @@ def test_partitions_that_come_and_go_in_any_shape_heal(scenario, seed):
         at += length + rng.choice([0.2, 1.0, 3.0, 12.0])
     loss, after = rng.choice([0.0, 0.01, 0.05]), rng.choice([0.1, 8.0])
     expect_healed(partitioned(scenario, protocol, loggers, members, faults, seed=seed, loss=loss, after=after))
+
+
+def test_a_member_that_was_alone_and_joins_again_is_not_owed_what_it_published_before(scenario):
+    faults = [
+        {"at": 3.0, "kind": "partition", "members": [[0], [1], [2]], "for": 8.0},
+        {"at": 9.0, "kind": "crash", "members": [0], "memory": "lost", "for": 0.5},
+    ]
+    assert partitioned(scenario, "pbcast", 0, 3, faults)["violations"] == []
