@@ -79,10 +79,8 @@ def _leaves_cut_off(faults: list[dict[str, Any]]) -> bool:
 @pytest.mark.parametrize("part", range(20))
 def test_live_groups_satisfy_every_specification(part: int) -> None:
     for seed in range(3 + 45 * part, 48 + 45 * part, 3):
-        made = parse({**draw(seed), "seed": seed})
-        result = traced(made)
-        assert result["violations"] == [], seed
-        assert result["virtual_seconds"] < made.duration + made.linger, seed
+        result = traced(parse({**draw(seed), "seed": seed}))
+        assert (result["violations"], result["outstanding"]) == ([], 0), seed
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 6])
@@ -110,7 +108,7 @@ def test_a_violation_names_its_seed_and_the_command_that_replays_it(tmp_path: Pa
     apart.end()
     assert violations_of(directory, table, planned) == []
     table[1]["violations"] = [{"spec": "reliable-multicast", "message": "planted"}]
-    table[2]["virtual_seconds"] = 1e9
+    table[2]["outstanding"] = 7
 
     found = violations_of(directory, table, planned)
 

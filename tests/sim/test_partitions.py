@@ -67,3 +67,17 @@ def test_partitions_that_come_and_go_in_any_shape_heal(scenario, seed):
         at += length + rng.choice([0.2, 1.0, 3.0, 12.0])
     loss, after = rng.choice([0.0, 0.01, 0.05]), rng.choice([0.1, 8.0])
     expect_healed(partitioned(scenario, protocol, loggers, members, faults, seed=seed, loss=loss, after=after))
+
+
+def test_a_member_that_was_alone_and_joins_again_is_owed_nothing_from_before(scenario):
+    faults = [
+        {"at": 3.0, "kind": "partition", "members": [[0], [1], [2]], "for": 8.0},
+        {"at": 9.0, "kind": "crash", "members": [0], "memory": "lost", "for": 0.5},
+    ]
+    protocol = {**live("pbcast", 0), "ordering": "none", "loss_patience": 20.0}
+    traffic = {"senders": 3, "rate": 60.0, "size": 200}
+    made = scenario(
+        "pbcast", protocol=protocol, duration=14.0, linger=60.0, topology={"members": 3}, traffic=traffic, fault=faults
+    )
+    result = traced(made)
+    assert (result["violations"], result["outstanding"]) == ([], 0)

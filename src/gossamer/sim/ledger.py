@@ -101,10 +101,16 @@ class Ledger:
                 self._settle(now, record, 1)
 
     def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
-        """`member` is owed what these senders published after `horizon`."""
-        for sender, last in horizon.items():
-            for seqno, record in self._records.get(sender, {}).items():
-                if seqno > last and record.states[member] == _NOT_OWED:
+        """`member` is owed what these senders published after `horizon`, and nothing else that there is so far.
+
+        It may have been a member before, alone: then it missed what the others published meanwhile.
+        """
+        for sender, records in self._records.items():
+            last = horizon.get(sender)
+            for seqno, record in records.items():
+                if last is None or seqno <= last or sender == member:
+                    self._excuse(now, record, member)
+                elif record.states[member] == _NOT_OWED:
                     record.states[member] = _OWED
                     record.remaining += 1
                     self.expected += 1

@@ -165,7 +165,12 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
     digest.update(json.dumps(result, sort_keys=True).encode())
-    return result | {"trace_hash": digest.hexdigest(), "events": world.events, "wall_seconds": seconds}
+    return result | {
+        "trace_hash": digest.hexdigest(),
+        "outstanding": world.ledger.outstanding,  # not 0 if the run was cut off, or waited for nothing
+        "events": world.events,
+        "wall_seconds": seconds,
+    }
 
 
 def _buffers(world: World) -> dict[str, dict[str, float]]:

@@ -60,10 +60,12 @@ class Recorder:
                 self._sink.row(_ns(now), member, "lost", effect.sender, seqno, EVERYONE, 0, effect.reason)
 
     def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
-        """`member` takes part from now on, and is owed all packets after `horizon`."""
+        """`member` takes part from now on, and is owed all packets after `horizon`, and its own from now on."""
         self.noted(now, member, "join")
         if self._sink is not None:
             for sender, last in sorted(horizon.items()):
+                if sender == member:
+                    continue  # if it published while it was alone, sponsors know less of that than it does
                 self._sink.row(_ns(now), member, "join", sender, last, EVERYONE, 0, "")
 
     def stored(self, now: float, member: int, kind: str, sender: int, seqno: int) -> None:

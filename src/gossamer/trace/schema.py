@@ -16,7 +16,7 @@ rung by which it came (own packets: `first_pass`) |
 | lost | member gave up (sender, seqno); phase is the reason |
 | stable | member learned that every member has (sender, seqno) |
 | request, gossip, ack, heartbeat | member sent such a control message to peer, -1 = multicast |
-| join | member became a member: one plain row with sender = seqno = -1, then for every sender s it knows \
+| join | member became a member: one plain row with sender = seqno = -1, then for every other sender s it knows \
 a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with seqno > t_join[s] \
 (000 §5.3). Members from the start have a plain row at t = 0, before any publish, and are owed everything |
 | leave | member left |

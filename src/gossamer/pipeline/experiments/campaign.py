@@ -155,7 +155,7 @@ def violations(directory: Directory, planned: Sequence[Run]) -> list[Table]:
     """The violations in checked runs, each with the command that replays its scenario."""
     runs = {run.run: run for run in planned}
     found: list[Table] = []
-    for row in directory.rows(["run", "seed", "status", "violations", "virtual_seconds"]):
+    for row in directory.rows(["run", "seed", "status", "violations", "outstanding"]):
         run = runs.get(row["run"])
         if run is not None and run.check and row["status"] == "fine":
             found += _violated(directory, run, row)
@@ -165,8 +165,8 @@ def violations(directory: Directory, planned: Sequence[Run]) -> list[Table]:
 def _violated(directory: Directory, run: Run, row: Table) -> list[Table]:
     broken = list(row["violations"])
     scenario = parse(run.scenario, run.folder)
-    if row["virtual_seconds"] >= scenario.duration + scenario.linger:
-        message = f"still waiting for deliveries {scenario.linger:g} s after the last fault ended"
+    if row["outstanding"] and scenario.protocol.repair:
+        message = f"{row['outstanding']} deliveries are missing {scenario.linger:g} s after the last fault ended"
         broken.append({"spec": "convergence", "message": message})
     if not broken:
         return []

@@ -57,6 +57,7 @@ SCHEMA = pa.schema(
         ("queue_drops", pa.int64()),
         ("violations", pa.list_(_struct("spec message", pa.string()))),
         ("trace_hash", pa.string()),
+        ("outstanding", pa.int64()),
         ("events", pa.int64()),
         ("wall_seconds", pa.float64()),
     ]
