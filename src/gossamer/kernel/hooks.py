@@ -18,6 +18,8 @@ _NAMES = (
     "published",
     "reconnected",
     "repeated",
+    "retired",
+    "revived",
     "round_over",
     "settled",
     "started",
@@ -43,6 +45,8 @@ class Hooks:
     published: list[Any]
     reconnected: list[Any]
     repeated: list[Any]
+    retired: list[Any]
+    revived: list[Any]
     round_over: list[Any]
     settled: list[Any]
     started: list[Any]
