@@ -26,6 +26,7 @@ from gossamer.dissemination.trees import Trees
 from gossamer.flow.pacing import PacedFlow
 from gossamer.kernel.confirmation import Confirmation
 from gossamer.kernel.presence import Presence
+from gossamer.kernel.retirement import Retirement
 from gossamer.logging.history import History
 from gossamer.logging.logger import Logger
 from gossamer.logging.logger_repair import LoggerRepair
@@ -106,7 +107,7 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
     if settings.suspect_after:
-        rungs.append(Suspicion(ladder))
+        rungs += [Suspicion(ladder), Retirement(ladder)]
     return Rungs((*rungs, pace, order), buffer, order, pace, membership, repairs)
 
 

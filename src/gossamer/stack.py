@@ -302,6 +302,22 @@ class Stack:
             self.gaps.follow_view(roster)
             _call(self._hooks.view_changed, now, before, out)
 
+    def retire(self, now: float, sender: int) -> None:
+        """A sender has left and everything of it is here: forget it, but for where it stopped.
+
+        What members have of it that are away is remembered: they may be back, and want to know where they were.
+        """
+        _call(self._hooks.retired, now, sender)
+        for member in self.roster.members:
+            if member in self.acknowledged:
+                self.acknowledged[member].pop(sender, None)
+        self.streams.retire(now, sender)
+
+    def revive(self, now: float, sender: int) -> None:
+        """Speak again of a sender that was retired."""
+        self.streams.of(sender)
+        _call(self._hooks.revived, now, sender)
+
     def begin(self, horizon: Horizon) -> None:
         """The member takes part from here on: it is owed what comes after `horizon`."""
         self.is_member = True

@@ -91,10 +91,11 @@ class Gaps:
         if stream is None:
             if not self.can_be(now, last):
                 return None
-            if sender not in self._roster.owed and not self._room_for_stranger(sender):
+            is_new = not self._streams.is_retired(sender) and not self._roster.knows(sender)
+            if is_new and not self._room_for_stranger(sender):
                 self._ignored["too many unknown senders"] += 1
                 return None
-            stream = self._streams.begin(sender, 0)
+            stream = self._streams.of(sender)
         if stream.believes(now, last, self._slack):
             return stream
         self._ignored["numbers too high"] += 1
@@ -122,6 +123,8 @@ class Gaps:
 
     def learn(self, now: float, sender: int, last: int, out: "Effects") -> None:
         """The packets of `sender` up to `last` are said to exist."""
+        if self._streams.is_retired(sender, last):
+            return  # and were here
         if sender != self._me and (stream := self.believe(now, sender, last)) is not None:
             gap = stream.learn(last)
             if gap is not None:

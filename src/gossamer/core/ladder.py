@@ -87,6 +87,8 @@ class Ladder(Protocol):
     def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None: ...
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
     def install_view(self, now: float, roster: Roster, out: Effects) -> None: ...
+    def retire(self, now: float, sender: int) -> None: ...  # it has left, and everything of it is here
+    def revive(self, now: float, sender: int) -> None: ...  # somebody may have missed it
     def begin(self, horizon: Horizon) -> None: ...  # the member is owed what comes after `horizon`
     def end(self) -> None: ...  # the member takes part no more
 
@@ -134,6 +136,10 @@ class Rung:
     def repeated(self, now: float, source: int, run: Run, out: Effects) -> None: ...  # none of them new
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # no longer missing
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
+
+    # What happens to senders that left.
+    def retired(self, now: float, sender: int) -> None: ...  # forget it; `ladder.streams` still has it
+    def revived(self, now: float, sender: int) -> None: ...  # speak of it again
 
     # What others may want to know.
     def full(self) -> str:

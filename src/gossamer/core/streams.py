@@ -4,13 +4,32 @@
 waiting to be delivered, or missing (Property 3.5). A number is never accepted twice (Property 3.4).
 """
 
+from collections.abc import Iterable, Mapping
+
+from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
 from gossamer.core.ranges import Range, RangeSet
+from gossamer.core.settings import ProtocolSettings
 
 RATE_MAX = 1_000_000
 """No sender sends more packets in a second."""
 _LIE_PACKETS = 1000
 """If so many packets that others have spoken of cannot be found anywhere, they may never have been."""
+
+_RETIRED_MAX = 100_000
+"""Of so many retired senders, the latest, it is known where they stopped."""
+_NEW = 0, 0.0
+_REST = 12
+"""A sender is retired after this many times `suspect_after`."""
+
+
+def rest_of(settings: ProtocolSettings) -> float:
+    """How long nothing is heard of a sender that left before it is retired, in seconds; 0 if it never is.
+
+    Several times what it takes to notice that a member is away: who may have missed the sender is known by then. Where
+    nobody is ever suspected that cannot be known.
+    """
+    return _REST * settings.suspect_after
 
 
 class Stream:
@@ -157,6 +176,10 @@ class Stream:
         had.subtract(self.abandoned)
         return had
 
+    def rests_since(self, before: float) -> bool:
+        """Whether nothing is awaited, and nothing new was seen since `before`, as far as we have looked."""
+        return not self.missing and self._known is not None and self._known[0] == self.next and self._known[1] < before
+
     def prefix(self) -> int:
         """The number up to which nothing is awaited."""
         return (self.missing.first if self.missing else self.next) - 1
@@ -169,22 +192,59 @@ class Stream:
 
 
 class Streams(dict[int, Stream]):
-    """All senders of which a member has heard, by id."""
+    """All senders of which a member has heard, by id, but for those that are retired.
 
-    __slots__ = ()
+    Of a sender that is retired only the number is kept at which it goes on, should it ever: below that, nothing is new.
+    """
+
+    __slots__ = ("_retired",)
+
+    def __init__(self, streams: Mapping[int, Stream]) -> None:
+        super().__init__(streams)
+        self._retired: dict[int, tuple[int, float]] = {}  # the number, and since when; the latest comes last
 
     def begin(self, sender: int, start: int) -> Stream:
         """From here on `sender` is heard."""
+        self._retired.pop(sender, None)
         stream = self[sender] = Stream(start)
         return stream
 
     def of(self, sender: int) -> Stream:
-        """What is known of `sender`; one that was never heard of starts at its first number."""
+        """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0."""
         known = self.get(sender)
-        return self.begin(sender, 0) if known is None else known
+        return self.begin(sender, self._retired.get(sender, _NEW)[0]) if known is None else known
+
+    def retire(self, now: float, sender: int) -> None:
+        """Forget all of `sender` but where it stopped."""
+        self._retired[sender] = self.pop(sender).next, now
+        if len(self._retired) > _RETIRED_MAX:
+            del self._retired[next(iter(self._retired))]
+
+    def is_retired(self, sender: int, last: int = -1) -> bool:
+        """Whether `sender` is retired, and had come as far as `last`."""
+        return sender in self._retired and last < self._retired[sender][0]
+
+    def retired_since(self, when: float) -> list[int]:
+        """Those that were retired then or later."""
+        return [sender for sender, (_, at) in self._retired.items() if at >= when]
+
+    def prefix_of(self, sender: int) -> int:
+        """The number up to which nothing of `sender` is awaited."""
+        known = self.get(sender)
+        return self._retired.get(sender, _NEW)[0] - 1 if known is None else known.prefix()
+
+    def horizon(self, members: Iterable[int], since: float) -> Horizon:
+        """How far each sender was seen; of those retired, these members, and those that were retired since then.
+
+        Others may have retired those a little later, and still speak of them.
+        """
+        lasts = {sender: self._retired[sender][0] - 1 for sender in self.retired_since(since)}
+        lasts |= {member: self._retired[member][0] - 1 for member in members if member in self._retired}
+        return lasts | {sender: stream.next - 1 for sender, stream in self.items()}
 
     def end(self, me: int) -> None:
         """The member takes part no more: forget everybody but itself."""
         own = self[me]
         self.clear()
+        self._retired.clear()
         self[me] = own

@@ -71,6 +71,16 @@ class HashedHeartbeat(Rung):
         """Everything may have changed: compare soon."""
         self._rounds_between = 1
 
+    def retired(self, now: float, sender: int) -> None:
+        """Nobody has to agree on it any more."""
+        self._heard.pop(sender, None)
+        if sender in self._idle:
+            self._signature.remove(sender, self._idle.pop(sender))
+
+    def revived(self, now: float, sender: int) -> None:
+        """As if it had been heard just now."""
+        self._active(sender, now)
+
     def leaving(self, now: float, out: Effects) -> None:
         """The last word: members that missed our last packets learn of it while somebody can still repair them."""
         out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))

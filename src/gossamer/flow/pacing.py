@@ -97,6 +97,10 @@ class PacedFlow(Pace):
         if self._beyond_gap:
             self._report(sender, out)
 
+    def retired(self, now: float, sender: int) -> None:
+        """It wants no more reports."""
+        self._report_at.pop(sender, None)
+
     def _report(self, sender: int, out: Effects) -> None:
         if self._window is None or sender == self.ladder.me:  # our own come from the past
             return

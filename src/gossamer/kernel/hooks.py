@@ -23,6 +23,8 @@ class Hooks:
     published: Sequence[Any] = ()
     reconnected: Sequence[Any] = ()
     repeated: Sequence[Any] = ()
+    retired: Sequence[Any] = ()
+    revived: Sequence[Any] = ()
     round_over: Sequence[Any] = ()
     settled: Sequence[Any] = ()
     started: Sequence[Any] = ()

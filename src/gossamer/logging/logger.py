@@ -45,6 +45,7 @@ class Logger(Keeper):
         self._arrivals: deque[LogSpan] = deque()
         self._expired: Horizon = {}  # up to here the fail-safe has taken effect
         self._ask_sender_at: dict[int, float] = {}  # when a sender may be asked about its numbers again
+        self._settled: Horizon = {}  # what members had of senders that are retired
         self._to_sweep: list[int] = []  # senders whose turn has not come yet
         self._retention = Retention(ladder.settings.retention_age, ladder.settings.retention_bytes)
         self._timer = ladder.timer(self._sweep)
@@ -108,6 +109,12 @@ class Logger(Keeper):
         if have and have[0][0] == 0:
             gossip.logged = have[0][1]
 
+    def retired(self, now: float, sender: int) -> None:
+        """Remember how far all have it, rather than how far each has it."""
+        self._ask_sender_at.pop(sender, None)
+        if sender in self._log:
+            self._settled[sender] = self._had_by_members(sender)
+
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """What the log holds of them."""
         return numbers.intersection(self._log[sender]) if sender in self._log else _NOTHING
@@ -122,7 +129,9 @@ class Logger(Keeper):
             if sender in table:
                 gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
-        if stream is not None:
+        if self.ladder.streams.is_retired(sender):
+            gone.update(numbers)
+        elif stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
             if sender not in self.ladder.roster.owed:  # it has left
                 gone.update(numbers.difference(stream.missing))
@@ -225,12 +234,17 @@ class Logger(Keeper):
 
     def _stable(self, sender: int) -> int:
         """The number up to which every member that is owed it has acknowledged the packets of `sender`."""
-        known = self.ladder.acknowledged
-        acknowledged = [known.get(m, {}).get(sender, -1) for m in self.ladder.roster.others_owed()]
-        acknowledged += [positions.get(sender, -1) for positions in self._consumers.values()]
-        return min(acknowledged, default=self.ladder.streams.of(sender).prefix())
+        had = self._had_by_members(sender)
+        return min([had, *(positions.get(sender, -1) for positions in self._consumers.values())])
+
+    def _had_by_members(self, sender: int) -> int:
+        known, others = self.ladder.acknowledged, self.ladder.roster.others_owed()
+        had = [known.get(member, {}).get(sender, -1) for member in others]
+        return max(self._settled.get(sender, -1), min(had, default=self.ladder.streams.prefix_of(sender)))
 
     def _collect(self, effect: Collect, out: Effects) -> None:
         out.append(effect)
         self._gone.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
         remove(self._log, effect.sender, effect.first, effect.last)
+        if effect.sender not in self._log:
+            self._settled.pop(effect.sender, None)

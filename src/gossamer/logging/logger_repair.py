@@ -7,12 +7,14 @@ A logger may be away for a while: nothing is given up for that. But if none has 
 is asked of them is lost, and so is at once what is asked for after that, until one answers again.
 """
 
+from itertools import islice
+
 from gossamer.core.asking import Asking
 from gossamer.core.declares import LAST_PACKETS, LOG_REPAIR, LOGGERS, Declares
 from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Gossip, Request
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
@@ -20,6 +22,9 @@ from gossamer.core.settings import ProtocolSettings
 _CONGESTED_UNANSWERED = 0.5
 _CONGESTED_S = 2.0
 """A logger that answers less than half of what it is asked in a retry period counts as congested for a while."""
+
+_SEEN_MAX = 500
+"""Senders that one gossip acknowledges; if there are more, they take turns."""
 
 
 class LoggerRepair(Repair):
@@ -31,6 +36,7 @@ class LoggerRepair(Repair):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._asking = Asking(ladder.settings.request_packets, counted=ladder.settings.adaptive)
+        self._next_seen = 0
         self._tries = 0
         self._vain_ticks = 0  # since a logger has sent anything that was asked for
         self._connected = True
@@ -49,7 +55,13 @@ class LoggerRepair(Repair):
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """A logger is told how far everything is here: the derived acknowledgement (000 §5.2)."""
         if to in self.ladder.roster.loggers:
-            gossip.seen = {sender: stream.prefix() for sender, stream in self.ladder.streams.items()}
+            gossip.seen = self._seen()
+
+    def _seen(self) -> Horizon:
+        streams = self.ladder.streams
+        first = self._next_seen if self._next_seen < len(streams) else 0
+        self._next_seen = first + _SEEN_MAX
+        return {sender: stream.prefix() for sender, stream in islice(streams.items(), first, self._next_seen)}
 
     def disconnecting(self, now: float, out: Effects) -> None:
         """Nobody can answer now."""

@@ -34,6 +34,7 @@ from gossamer.core.packet_sets import Horizon
 from gossamer.core.parts import Membership
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
+from gossamer.core.streams import rest_of
 from gossamer.membership.standing import TRANSITIONS, Event, Standing
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
@@ -339,11 +340,12 @@ class Sponsored(Membership):
         self._merge(now, [message.entry], out)
         self._contradict(source, [message.entry], out)
         if self._offers(message.resume):
-            seen = {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
+            streams = self.ladder.streams
+            seen = streams.horizon([source], now - rest_of(self.ladder.settings))
             if message.resume and source in self._returning:
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
-                seen |= {sender: known.get(sender, -1) for sender in seen if sender != source}
+                seen |= {sender: known.get(sender, -1) for sender in streams if sender != source}
             entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
             out.append(Unicast(source, ViewUpdate(entries, seen=seen, sponsors=True)))
 

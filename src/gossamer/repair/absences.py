@@ -38,6 +38,10 @@ class Absences(Rung):
         """Somebody's word that packets will not come."""
         return {NeverSent: self._told}
 
+    def retired(self, now: float, sender: int) -> None:
+        """Nobody waits for its packets."""
+        self._denials.pop(sender, None)
+
     def _told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         for sender, numbers in message.numbers.items():
             stream = self.ladder.streams.get(sender)

@@ -106,6 +106,8 @@ class DigestGossip(RepairRung):
         if self._found:
             self._pass_on_old(now, out)
         held = self.ladder.buffer.held()
+        if any(map(self.ladder.streams.is_retired, held)):  # a newcomer would ask for what it is not owed
+            held = {sender: numbers for sender, numbers in held.items() if sender in self.ladder.streams}
         idle = self._idle(held)
         self._digest = self._latest.digest_of(number, held, idle) if held or idle else None
 
