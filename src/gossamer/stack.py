@@ -109,7 +109,7 @@ class Stack:
         self._on_accepted = hooks.accepted
         speaks = any(rung.gossips for rung in rungs.all)
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
-        self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed)
+        self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed, self.retire)
         self._messages: dict[type, list[Any]] = {}
         for messages in hooks.messages:
             for kind, handler in messages().items():

@@ -166,7 +166,7 @@ def test_a_full_send_buffer_refuses_or_goes_on_and_says_so(tmp_path):
                 sent = list(await publish_packets(group, 3000))
                 assert payloads(await collect(heard, 3000)) == sent
                 async with logger(GROUP, tmp_path / "store", shared):
-                    with pytest.raises(gossamer.NotDurable, match="no more room"):
+                    with pytest.raises(gossamer.NotDurable, match="more room"):
                         await group.flush(timeout=30.0)
                     group.publish("n", b"later")
                     await group.flush(timeout=30.0)
@@ -187,6 +187,22 @@ def test_a_flush_says_so_if_the_last_logger_has_retired(tmp_path):
             with pytest.raises(gossamer.NotDurable, match="left for good"):
                 await group.flush(timeout=20.0)
             await group.flush(durable=False, timeout=5.0)
+
+    run(story())
+
+
+def test_a_flush_says_so_if_something_was_published_before_the_logger_came(tmp_path):
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared) as group:
+            group.publish("n", b"1")
+            await asyncio.sleep(0.1)
+            async with logger(GROUP, tmp_path / "store", shared):
+                await until(group.loggers)
+                with pytest.raises(gossamer.NotDurable, match="no logger then"):
+                    await group.flush(timeout=20.0)
+                group.publish("n", b"2")
+                await group.flush(timeout=20.0)
 
     run(story())
 

@@ -36,6 +36,7 @@ class Gaps:
         "_loss_patience",
         "_me",
         "_order",
+        "_retire",
         "_roster",
         "_say",
         "_slack",
@@ -64,13 +65,22 @@ class Gaps:
         """The chain."""
 
     def connect(
-        self, repairs: "tuple[Repair, ...]", order: "Order", found: Callable[[float], None], closed: Sequence[Any]
+        self,
+        repairs: "tuple[Repair, ...]",
+        order: "Order",
+        found: Callable[[float], None],
+        closed: Sequence[Any],
+        retire: Callable[[float, int], None],
     ) -> None:
-        """The rungs that deal with gaps: `found` is told of each new one, `closed` are the hooks for the end of one."""
+        """The rungs that deal with gaps: `found` is told of each new one, `closed` are the hooks for the end of one.
+
+        `retire` forgets a sender but for where it stopped.
+        """
         self.repairs = repairs
         self._order = order
         self._found = found
         self._closed = closed
+        self._retire = retire
 
     def follow(self, streams: Streams) -> None:
         """The member keeps its streams elsewhere now."""
@@ -91,8 +101,7 @@ class Gaps:
         if stream is None:
             if not self.can_be(now, last):
                 return None
-            is_new = not self._streams.is_retired(sender) and not self._roster.knows(sender)
-            if is_new and not self._room_for_stranger(sender):
+            if not self._roster.knows(sender) and not self._room_for_stranger(now, sender):
                 self._ignored["too many unknown senders"] += 1
                 return None
             stream = self._streams.of(sender)
@@ -112,12 +121,20 @@ class Gaps:
         for stream in self._streams.values():
             stream.look(now, self._slack)
 
-    def _room_for_stranger(self, sender: int) -> bool:
-        if len(self._strangers) >= _STRANGERS_MAX:  # some may have become members, or have been forgotten
-            self._strangers = {s: None for s in self._strangers if s in self._streams and s not in self._roster.owed}
+    def _room_for_stranger(self, now: float, sender: int) -> bool:
+        if len(self._strangers) >= _STRANGERS_MAX:
+            self._retire_strangers(now)
         if len(self._strangers) < _STRANGERS_MAX:
             self._strangers[sender] = None
         return sender in self._strangers
+
+    def _retire_strangers(self, now: float) -> None:
+        """Some have become members, or have been forgotten; of the others those can go of which nothing is missing."""
+        strangers = [s for s in self._strangers if s in self._streams and not self._roster.knows(s)]
+        for sender in strangers:
+            if not self._streams[sender].missing:
+                self._retire(now, sender)
+        self._strangers = {sender: None for sender in strangers if sender in self._streams}
 
     # The way of a gap.
 

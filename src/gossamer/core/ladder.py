@@ -159,5 +159,5 @@ class Rung:
         return 0
 
     def unlogged(self) -> int:
-        """The last packet of this member that no logger will ever have, because there was no room to keep it; or -1."""
+        """The last packet of this member that no logger will ever have, because it was not kept for one; or -1."""
         return -1

@@ -36,7 +36,7 @@ class Safety:
     def _check_durable(self, target: int) -> None:
         flushed, self._flushed = self._flushed, target
         missing = target - self._stack.settled()
-        unlogged = self._stack.unlogged() >= flushed
+        unlogged = self._stack.awaits_loggers() and self._stack.unlogged() >= flushed
         if missing > 0 or unlogged:
             self._member.flushed(target - 1, "unlogged")
         if missing > 0:
@@ -46,8 +46,8 @@ class Safety:
             )
         if unlogged:
             raise NotDurable(
-                f"packets up to number {self._stack.unlogged()} were sent but will not be logged: no logger answered, "
-                f"and there was no more room to keep them (unlogged_bytes = {self._settings.unlogged_bytes})"
+                f"packets up to number {self._stack.unlogged()} were sent but will not be logged: there was no logger "
+                f"then, or no more room to keep them (unlogged_bytes = {self._settings.unlogged_bytes})"
             )
 
     async def before_leaving(self, group: str) -> Unsent | None:

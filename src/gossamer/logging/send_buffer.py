@@ -64,7 +64,7 @@ class SendBuffer(Keeper):
         return len(self._kept)
 
     def unlogged(self) -> int:
-        """The last packet that was let go."""
+        """The last packet that was let go, or published while no logger was known."""
         return self._unlogged
 
     def published(self, now: float, run: Run, out: Effects) -> None:
@@ -74,6 +74,8 @@ class SendBuffer(Keeper):
             self._kept.update((packet.seqno, packet) for packet in run)
             self._bytes += memory_of(run)
             self._timer.arm(now + self.ladder.settings.retry_period)
+        else:
+            self._unlogged = run[-1].seqno
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Our own packets that are not logged."""

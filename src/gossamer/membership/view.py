@@ -72,7 +72,7 @@ class View:
 
     def left_since(self, freshness: int) -> list[MemberEntry]:
         """Those that have left, according to entries at least this fresh, the freshest last."""
-        left = [e for e in self._entries.values() if e.status == LEFT and e.freshness >= freshness]
+        left = [entry for entry in self._tombstones.values() if entry.freshness >= freshness]
         return sorted(left, key=lambda entry: (entry.freshness, entry.member))
 
     def members(self) -> tuple[int, ...]:
