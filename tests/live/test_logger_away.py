@@ -207,6 +207,19 @@ def test_a_flush_says_so_if_something_was_published_before_the_logger_came(tmp_p
     run(story())
 
 
+def test_without_a_logger_a_flush_waits_until_everything_is_sent():
+    async def story():
+        async with gossamer.join(GROUP, settings()) as group, gossamer.join(GROUP, group.settings) as other:
+            heard = other.subscribe(">")
+            await group.publish_many("n", [bytes(1000)] * 50_000)  # more than a window
+            assert group._member.stack.pace.unsent() > 0
+            await group.flush(timeout=30.0)
+            assert group._member.stack.pace.unsent() == 0
+            await collect(heard, 50_000)
+
+    run(story())
+
+
 def test_two_copies_are_two_loggers(tmp_path):
     async def story():
         shared = settings(copies=2)

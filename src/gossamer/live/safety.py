@@ -26,12 +26,20 @@ class Safety:
         stack, target = self._stack, self._outbox.last
         self._outbox.send()
         if durable:
-            await self._waiting.until(lambda: stack.settled() >= target or not stack.awaits_loggers(), timeout)
+            await self._waiting.until(lambda: self._is_sent(target) and self._is_logged(target), timeout)
             self._check_durable(target)
             if stack.awaits_loggers():
                 self._member.flushed(target - 1)
         else:
-            await self._waiting.until(lambda: stack.streams[stack.me].next >= target, timeout)
+            await self._waiting.until(lambda: self._is_sent(target), timeout)
+
+    def _is_sent(self, target: int) -> bool:
+        """What waits for its first pass has no number yet."""
+        return self._stack.streams[self._stack.me].next >= target
+
+    def _is_logged(self, target: int) -> bool:
+        """As far as it ever will be."""
+        return self._stack.settled() >= target or not self._stack.awaits_loggers()
 
     def _check_durable(self, target: int) -> None:
         flushed, self._flushed = self._flushed, target
