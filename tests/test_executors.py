@@ -101,10 +101,10 @@ def test_a_live_member_keeps_the_order_of_effects(tmp_path: Path):
         async with logger("order", tmp_path / "log", settings()) as group:
             member = group._member
             assert member.disk is not None
-            member._deliver = lambda run, phase: diary.application.append(run[0].seqno)
+            member._handover._deliver = lambda run, phase: diary.application.append(run[0].seqno)
             member._inbox.given_up = lambda effect: diary.application.append("lost")
             append = member.disk.store.append
-            close = member._close
+            close = member._post.close
 
             def persist(entries: Any) -> None:
                 append(entries)
@@ -117,7 +117,7 @@ def test_a_live_member_keeps_the_order_of_effects(tmp_path: Path):
                 return [b""]
 
             member.disk.store.append = persist  # type: ignore[method-assign]
-            member._close = sent  # type: ignore[method-assign]
+            member._post.close = sent  # type: ignore[method-assign]
             member._carry_out(list(STEP))
             await until(lambda: len(diary.application) == 3)
             await asyncio.sleep(0.05)
