@@ -89,7 +89,8 @@ class Stack:
         self.roster = Roster(me, members, loggers)
         self.round_trips = RoundTrips(wanted=settings.round_trips or settings.selection != "uniform")
         self.peers = Peers(self.roster, settings.selection, settings.view_size, self.round_trips, rng)
-        self.repair_queue = RepairQueue(settings.service_limit, settings.service_queue, self._timers)
+        limit, queue, smooth = settings.service_limit, settings.service_queue, settings.request_packets > 0
+        self.repair_queue = RepairQueue(limit, queue, self._timers, smooth=smooth)
         self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
@@ -263,6 +264,8 @@ class Stack:
         self.order.arrived(now, parts, happened.phase, stream, out)
         for part in parts:
             if part[0].seqno < before:
+                if happened.phase is not FIRST_PASS:
+                    _call(self._hooks.repaired, now, happened.source, part)
                 for hook in self._hooks.gap_closed:
                     hook(now, sender, part[0].seqno, part[-1].seqno, out)
             self._keep(now, part, out)

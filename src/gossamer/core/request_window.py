@@ -1,0 +1,120 @@
+"""How many packets a member may have asked for at a time, so that the answers fill its path and no queue on it.
+
+A receiver knows best what its own path carries: it asks for as much as comes back without waiting on the way. The law
+is that of FAST TCP (Wei, Jin, Low and Hegde, 2006): once in a round trip, w becomes w * good / time + SPARE, halfway,
+where `time` is how long an answer took, from request to repair, and `good` is hardly more than it takes when nothing
+waits. Little's law makes that what the path holds, and a few packets more, which wait somewhere. The time is the
+shortest of the round trip: packets that come in a clump wait for each other, which is no sign of a full path, but then
+the first of them does not wait (as in CoDel). While answers come in good time the window grows by a quarter in each
+round trip, by one for every fourth packet, so that no burst of requests makes a queue.
+
+Packets that do not come say little: a line may be bad, and a peer may lack what it is asked for. Only if most of what
+was asked for has not come is the window halved. Delay says what loss cannot: that there is a queue.
+"""
+
+_FIRST, _LEAST = 32, 8
+SPARE = 20
+"""Packets that may wait on the way: 30 KB, if they are as long as Ethernet allows."""
+DELAY_S = 0.001
+"""And what comes in this time, so that a fast path does not run dry between two turns of an event loop."""
+_JITTER = 1 / 16
+"""An answer that takes this much longer than the best is still in good time."""
+_EPOCH_S = 10.0
+"""A best time is forgotten after two of these: the path may be another by then."""
+_CLOCK_S = 1e-6
+"""No answer is faster than the clock."""
+_TIMEOUT_MIN_S = 0.01
+_SMOOTHING = 0.125
+_GROWTH = 1.25
+_PEERS_MAX = 1000
+
+
+class RequestWindow:
+    """The window of one rung that asks; `limit` is the most it may ever be."""
+
+    __slots__ = (
+        "_best",
+        "_came",
+        "_changes_at",
+        "_epoch",
+        "_fraction",
+        "_goal",
+        "_limit",
+        "_missed",
+        "_needed",
+        "_ratio",
+        "_usual",
+        "size",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.size = min(_FIRST, limit)
+        self._limit = limit
+        self._goal = self.size  # to which it grows
+        self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
+        self._epoch = self._changes_at = 0.0
+        self._usual: tuple[float, float] | None = None  # how long answers take, and how much that varies
+        self._came = self._missed = 0
+        self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
+        self._fraction = 0.0  # of a packet by which the window has grown
+        self._needed = False
+
+    def needed(self) -> None:
+        """There is more to ask for than the window allows: a larger one would be used."""
+        self._needed = True
+
+    def came(self, packets: int) -> None:
+        """These were asked for and are here."""
+        self._came += packets
+        if self.size < self._goal:
+            self._fraction += packets * (_GROWTH - 1)
+            self.size = min(self._goal, self.size + int(self._fraction))
+            self._fraction %= 1
+
+    def missed(self, packets: int) -> None:
+        """These were asked for and have not come in time."""
+        self._missed += packets
+        if self._missed >= self.size and not self._came:  # and nothing else did, by which we could tell the time
+            self._resize(self.size // 2)
+            self._missed = 0
+
+    def measured(self, now: float, peer: int, seconds: float) -> None:
+        """A packet has come from `peer` this long after it was asked for."""
+        seconds = max(seconds, _CLOCK_S)
+        best = self._best_of(now, peer, seconds)
+        self._ratio = max(self._ratio, (best + _JITTER * best + DELAY_S) / seconds)
+        usual, varies = self._usual or (seconds, seconds / 2)
+        varies += _SMOOTHING * 2 * (abs(seconds - usual) - varies)
+        self._usual = usual + _SMOOTHING * (seconds - usual), varies
+        if now >= self._changes_at:
+            self._change(now)
+
+    def timeout(self) -> float:
+        """What was asked for and has not come for this long is lost (as in RFC 6298, but never less than twice)."""
+        usual, varies = self._usual or (0.1, 0.1)
+        return usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)
+
+    def _best_of(self, now: float, peer: int, seconds: float) -> float:
+        if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:
+            self._best = {}, self._best[0]
+            self._epoch = now
+        this, before = self._best
+        this[peer] = min(seconds, this.get(peer, seconds))
+        return min(this[peer], before.get(peer, seconds))
+
+    def _change(self, now: float) -> None:
+        if self._missed > self._came:
+            size = self.size / 2
+        elif self._ratio >= 1.0:
+            size = _GROWTH * self.size
+        else:
+            size = (self.size + self.size * self._ratio + SPARE) / 2
+        if size < self.size or self._needed:
+            self._resize(round(size))
+        self._changes_at = now + (self._usual[0] if self._usual else 0.0)
+        self._came = self._missed = 0
+        self._ratio, self._needed = 0.0, False
+
+    def _resize(self, size: int) -> None:
+        self._goal = min(self._limit, max(_LEAST, size))
+        self.size = min(self.size, self._goal)
