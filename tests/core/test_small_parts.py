@@ -211,7 +211,7 @@ def test_what_was_asked_for_a_tick_ago_is_asked_for_again_and_what_was_asked_for
     asking.age()
     asking.add(7, 8, 9)
     asking.asked(0.0, 1, asking.choose())
-    asking.tick()
+    asking.tick(0.0)
     assert asking.choose() == packets((0, 4))
     assert asking.on_their_way == 2
 
@@ -224,7 +224,7 @@ def test_packets_that_nobody_can_send_do_not_keep_others_from_being_asked_for():
         chosen.append(asking.choose())
         asking.asked(0.0, 1, chosen[-1])
         asking.age()
-        asking.tick()
+        asking.tick(0.0)
     some_again = [packets((0, 1), (4, 5)), packets((0, 1), (6, 7)), packets((0, 1), (8, 9))]
     assert chosen == [packets((0, 3)), *some_again]
 
@@ -253,7 +253,7 @@ def test_what_is_asked_for_is_wanted_and_within_the_limit(adapts, actions):
             assert asking.remove(7, first, last) == bool(wanted & set(range(first, last + 1)))
             wanted -= set(range(first, last + 1))
         elif action == "tick":
-            asking.tick()
+            asking.tick(now)
             asking.age()
         elif action == "overdue":
             assert asking.overdue(now) > now

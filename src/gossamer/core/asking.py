@@ -1,10 +1,10 @@
 """What a member wants, what of it was asked for and may be on its way, and what to ask for next.
 
-At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked; if it `adapts`,
-as many as the path carries (`request_window`). What was asked for a whole tick ago and has not come is not on its way
-any more: it is asked for again, but that takes at most half of the room while there is something that was not asked for
-yet. So packets that nobody can send do not keep others from being asked for, and a few that were lost on their way do
-not wait for all the others.
+At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked; if the limit
+`adapts`, as many as the path carries (`request_window`). What was asked for a whole tick ago and has not come, or has
+not come for longer than answers usually take, is not on its way any more: it is asked for again, but that takes at most
+half of the room while there is something that was not asked for yet. So packets that nobody can send do not keep others
+from being asked for, and a few that were lost on their way do not wait for all the others.
 """
 
 from collections import deque
@@ -43,7 +43,6 @@ class Asking:
         "_counted",
         "_in_vain",
         "_limit",
-        "_old_requests",
         "_older",
         "_overdue",
         "_requests",
@@ -62,7 +61,6 @@ class Asking:
         self._limit = limit
         self._window = RequestWindow(limit) if adapts and limit else None
         self._requests: deque[_Request] = deque()  # those whose answers may be on their way
-        self._old_requests = 0  # how many of these were made before the last tick
         self._overdue: PacketSets = {}  # were not waited for any longer, and may still come
         self._timed: dict[tuple[int, int], tuple[float, int]] = {}  # one packet of each: when it was asked of whom
         self._counted = counted or limit > 0
@@ -111,7 +109,7 @@ class Asking:
         """Nothing is wanted any more."""
         self.wanted, self._asked, self._older, self._in_vain, self._overdue = {}, {}, {}, {}, {}
         self._timed = {}
-        self.wanted_count = self._asked_count = self._old_requests = 0
+        self.wanted_count = self._asked_count = 0
         self._requests.clear()
 
     def still(self, numbers: PacketSets) -> PacketSets:
@@ -209,7 +207,6 @@ class Asking:
         timeout = self._window.timeout()
         while self._requests and self._requests[0].at + timeout <= now:
             lost = intersection(self._requests.popleft().wanted, self._asked)
-            self._old_requests = max(0, self._old_requests - 1)
             for sender, numbers in lost.items():
                 self._in_vain.setdefault(sender, RangeSet()).update(numbers)
             self._asked = difference(self._asked, lost)
@@ -217,23 +214,18 @@ class Asking:
             self._did_not_come(lost)
         return self._requests[0].at + timeout if self._requests else inf
 
-    def tick(self) -> None:
-        """Time has passed: what was asked for before the last tick will not come."""
-        if self._counted:
-            late = intersection(self._asked, self._older)
-            for sender, numbers in late.items():
+    def tick(self, now: float) -> None:
+        """Time has passed: what was asked for before the last tick will not come; or what is overdue, if we know."""
+        self.asked_since_tick = 0
+        if self._window is not None:
+            self.overdue(now)
+        elif self._counted:
+            for sender, numbers in intersection(self._asked, self._older).items():
                 self._in_vain.setdefault(sender, RangeSet()).update(numbers)
             self._asked = difference(self._asked, self._older) if self._limit else {}
             self._asked_count = count(self._asked)
-            self.asked_since_tick = 0
-            if self._window is not None:
-                self._did_not_come(late)
-                for _ in range(self._old_requests):  # nothing of these is on its way any more
-                    self._requests.popleft()
-                self._old_requests = 0
 
     def age(self) -> None:
         """What is asked for by now will be old at the next tick."""
-        if self._limit:
+        if self._limit and self._window is None:
             self._older = {sender: numbers.copy() for sender, numbers in self._asked.items()}
-            self._old_requests = len(self._requests)

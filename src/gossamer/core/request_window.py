@@ -23,7 +23,8 @@ _EPOCH_S = 10.0
 """A best time is forgotten after two of these: the path may be another by then."""
 _CLOCK_S = 1e-6
 """No answer is faster than the clock."""
-_TIMEOUT_MIN_S = 0.01
+_TIMEOUT_MIN_S, _VARIES_MAX_S = 0.01, 2.0
+_UNKNOWN = 0.05, 0.05
 _SMOOTHING = 0.125
 _GROWTH = 1.25
 _PEERS_MAX = 1000
@@ -91,8 +92,8 @@ class RequestWindow:
 
     def timeout(self) -> float:
         """What was asked for and has not come for this long is lost (as in RFC 6298, but never less than twice)."""
-        usual, varies = self._usual or (0.1, 0.1)
-        return usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)
+        usual, varies = self._usual or _UNKNOWN
+        return usual + min(_VARIES_MAX_S, max(usual, 4 * varies, _TIMEOUT_MIN_S))
 
     def _best_of(self, now: float, peer: int, seconds: float) -> float:
         if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:

@@ -211,6 +211,15 @@ class ProtocolSettings:
         unit="s",
         above=0,
     )
+    unlisten_after: float = setting(
+        0.0,
+        "How long a receiver that a sender does not wait for may fall further behind before it leaves the multicast,"
+        " and is sent everything by repair until it has caught up; 0 means that it always listens. Without multicast"
+        " there is nothing to leave.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
     hold_bytes: int = setting(
         0,
         "Memory that packets of one sender may take while they wait for an earlier one; beyond that, the oldest gap is"

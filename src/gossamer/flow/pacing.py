@@ -104,6 +104,8 @@ class PacedFlow(Pace):
     def _report(self, sender: int, out: Effects) -> None:
         if self._window is None or sender == self.ladder.me:  # our own come from the past
             return
+        if not self.ladder.hearing.on:  # nobody has to wait for us
+            return
         stream = self.ladder.streams[sender]
         seen = stream.next
         if self._beyond_gap and stream.missing.firsts:

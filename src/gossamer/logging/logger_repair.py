@@ -125,7 +125,7 @@ class LoggerRepair(Repair):
         if self._is_out_of_patience():
             self._pass_on_everything(now, "no logger answered", out)
         self._judge(now)
-        self._asking.tick()
+        self._asking.tick(now)
         if self._asking.wanted:
             self._tries += 1
             self._vain_ticks += self._connected

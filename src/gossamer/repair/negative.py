@@ -71,7 +71,7 @@ class NegativeGossip(Repair):
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
         self._round = number
-        self._asking.tick()
+        self._asking.tick(now)
         if self._found:
             self._move_on_old(now, out)
         if not self._asking.wanted:

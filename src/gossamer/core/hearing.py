@@ -1,0 +1,14 @@
+"""Whether a member hears the group's multicast, and why not."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Hearing:
+    """As `flow.listening` has it; a member without that rung always listens."""
+
+    on: bool = True
+    why: str = ""
+    """Why it does not listen; empty while it does."""
+    times: int = 0
+    """How often it has left the multicast."""
