@@ -122,6 +122,8 @@ def versus_tcp(place: Row, outcome: Outcome, results: Results) -> str:
 def losses(place: Row, outcome: Outcome) -> str:
     """At each subscriber, the slow one in parentheses."""
     lost = [f"{n:,}" if at < place.healthy else f"(slow: {n:,})" for at, n in enumerate(outcome.lost)]
+    if not all(report["finished"] for report in outcome.heard):
+        return "the slow one is left waiting"
     wrong = sum(report["wrong"] for report in outcome.heard)
     text = "0" if not any(outcome.lost) else f"{' '.join(lost)} of {outcome.events:,}"
     return text + (f", {wrong:,} wrong" if wrong else "")

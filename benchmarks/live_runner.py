@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
@@ -159,29 +159,41 @@ class Crew:
             await asyncio.wait([hearing], timeout=0.05)
         await hearing
 
-    async def play(self, count: int, rate: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Publish this many events; returns the reports of the publisher and, when they are through, the subscribers.
+    async def play(
+        self, count: int, rate: float, limit_s: float = ROUND_TIMEOUT_S
+    ) -> tuple[dict[str, Any], list[dict[str, Any] | None]]:
+        """Publish this many events, or as many as the limit allows; returns the reports of publisher and subscribers.
 
-        A subscriber that still waits a while after everything was sent is told that nothing more will come.
+        A subscriber that still waits a while after everything was sent is told that nothing more will come. One that
+        waits even then gives None.
         """
         order = {"kind": "paced" if rate else "burst", "first": self._next, "count": count, "rate": rate}
-        self._next += count
         for worker in (*self.subscribers, self.publisher):
-            worker.order(**order)
-        hearing = asyncio.gather(*(worker.report() for worker in self.subscribers))
+            worker.order(**order, limit_s=limit_s)
+        hearing = [asyncio.create_task(worker.report()) for worker in self.subscribers]
         try:
             sent = await self.publisher.report()
-            await asyncio.wait([hearing], timeout=GRACE_S)
-            while not hearing.done():
-                self.publisher.order(kind="end", first=self._next)
-                await asyncio.wait([hearing], timeout=END_PERIOD_S)
-            return sent, await hearing
+            self._next += sent["count"]
+            await self._come_to_an_end(hearing)
+            return sent, [await task if task.done() else None for task in hearing]
         finally:
-            hearing.cancel()
+            for task in hearing:
+                task.cancel()
+
+    async def _come_to_an_end(self, hearing: Sequence[asyncio.Task[Any]]) -> None:
+        _, waiting = await asyncio.wait(hearing, timeout=GRACE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ROUND_TIMEOUT_S):
+                while waiting:
+                    self.publisher.order(kind="end", first=self._next)
+                    _, waiting = await asyncio.wait(waiting, timeout=END_PERIOD_S)
 
     async def round(self, count: int, rate: float) -> Measured:
         """Publish this many events; every subscriber must have all of them."""
-        sent, heard = await self.play(count, rate)
+        sent, reports = await self.play(count, rate)
+        heard = [report for report in reports if report is not None]
+        if len(heard) < len(reports):
+            raise TimeoutError
         for worker, report in zip(self.subscribers, heard, strict=True):
             if report["wrong"] or report["skipped"]:
                 raise Failed(f"{worker.name}: {report['skipped']} events missing, {report['wrong']} out of order")

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Any, Self
 
-from live_runner import PILOT_EVENTS, Cell, Crew, Failed, Host, Place, Worker, child, crew, free_port
+from live_runner import PILOT_EVENTS, ROUND_TIMEOUT_S, Cell, Crew, Failed, Host, Place, Worker, child, crew, free_port
 from live_systems import System
 from network_rows import SIZE, Row
 from switch import Switch, worst_queue
@@ -18,7 +18,11 @@ SAMPLE_S = 0.1
 FIRST_NS = 1_000_000_000
 TCP_ALONE_S = 1.5
 """How long the TCP connection has the bottleneck to itself, to find its pace."""
-PLAY_TIMEOUT_S = 75.0
+PLAY_TIMEOUT_S = 120.0
+LIMIT_FACTOR = 3.0
+"""The publisher stops when it takes so much longer than the link needs."""
+UNFINISHED: dict[str, Any] = {"skipped": 0, "wrong": 0, "finished": 0, "stats": {}}
+"""The report of a subscriber that waits for ever."""
 EVENTS_MAX = 1_000_000
 
 
@@ -50,6 +54,8 @@ class Outcome:
     def rate(self, subscriber: int) -> float:
         """Events/s that it got."""
         report = self.heard[subscriber]
+        if not report["finished"]:
+            return 0.0
         return (self.events - report["skipped"]) / max((report["finished"] - self.sent["started"]) / 1e9, 1e-9)
 
     @property
@@ -160,7 +166,8 @@ async def observe(system: System, row: Row, seconds: float, loop: str) -> Outcom
         cell = Cell(SIZE, row.subscribers, row.rate, seconds, loop, place)
         try:
             async with crew(system, cell) as members, stream(row, hosts) as sink:
-                return await record(members, Recorder(switch, sink), row, await events(members, system, row, seconds))
+                count = await events(members, system, row, seconds)
+                return await record(members, Recorder(switch, sink), row, count, seconds)
         except TimeoutError:
             raise Failed("did not finish in time") from None
 
@@ -190,9 +197,12 @@ async def stream(row: Row, hosts: Sequence[Host]) -> AsyncIterator[Worker | None
             yield sink
 
 
-async def record(members: Crew, recorder: Recorder, row: Row, count: int) -> Outcome:
-    """One round, with all that the switch says meanwhile."""
+async def record(members: Crew, recorder: Recorder, row: Row, count: int, seconds: float) -> Outcome:
+    """One round, with all that the switch says meanwhile; the publisher stops when it takes far too long."""
     async with recorder, asyncio.timeout(PLAY_TIMEOUT_S):
-        sent, heard = await members.play(count, row.rate)
+        sent, reports = await members.play(count, row.rate, LIMIT_FACTOR * seconds)
+    if None in reports[: row.healthy]:
+        raise Failed(f"not through {ROUND_TIMEOUT_S:.0f} s after the last event was published")
+    heard = [report or UNFINISHED for report in reports]
     switch = recorder.switch
-    return Outcome(count, sent, heard, recorder.samples, row.healthy, switch.unread(), switch.overrun())
+    return Outcome(sent["count"], sent, heard, recorder.samples, row.healthy, switch.unread(), switch.overrun())
