@@ -1,10 +1,10 @@
 /* An Ethernet switch in a process, for kernels without netem. Each port is a TAP device "eth0" in a network namespace.
  *
  * A frame passes: sender -> uplink of its port (bandwidth, queue) -> switch -> downlink of each receiving port
- * (bandwidth, queue) -> random loss -> delay and jitter -> receiver. A queue drops what does not fit (drop-tail). A frame
- * takes as long as on a cable: preamble, checksum and gap count. A multicast crosses the uplink once and is copied to
- * every port that has joined its group, by the reports that hosts send (IGMP, MLD); a group that nobody ever joined goes
- * everywhere. Unicast goes where its address was last seen. Jitter reorders.
+ * (bandwidth, queue) -> random loss -> delay and jitter -> receiver. A queue drops what does not fit (drop-tail). A
+ * frame takes as long as on a cable: preamble, checksum and gap count. A multicast crosses the uplink once and is
+ * copied to every port that has joined its group, by the reports that hosts send (IGMP, MLD); a group that nobody ever
+ * joined goes everywhere. Unicast goes where its address was last seen. Jitter reorders.
  *
  *   switch [port=N,]KEY=VALUE,... ...       one argument for each port, in order
  *
@@ -29,7 +29,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -384,7 +383,8 @@ int main(int argc, char **argv) {
     waits[port_count] = (struct pollfd){STDIN_FILENO, POLLIN, 0};
     setvbuf(stdin, NULL, _IONBF, 0); /* or poll would not see a second line that was read with the first */
     prctl(PR_SET_TIMERSLACK, 1);
-    setpriority(PRIO_PROCESS, 0, -20); /* a switch does not wait for its hosts; without the right to, it does */
+    struct sched_param first = {.sched_priority = 1}; /* a switch does not wait for its hosts, if it has the right */
+    sched_setscheduler(0, SCHED_RR, &first);
     printf("ready\n");
     fflush(stdout);
     for (;;) {
