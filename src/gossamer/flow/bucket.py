@@ -1,11 +1,11 @@
 """A rate in bytes, as a token bucket: what may go now, and when the next packet may."""
 
 _BURST_S = 0.001
-_LATE_S = 0.005
-_LATE_BYTES = 64_000
-"""A burst is at most a millisecond's worth. A sender that its event loop wakes late may make up for up to 5 ms, but
-with no more than fits into one system call: beyond that, time that was not used is lost, or a late sender would overrun
-the queues on its way."""
+_LATE_S = 0.02
+_LATE_BYTES = 96_000
+"""A burst is at most a millisecond's worth. A sender that its event loop wakes late, because the host is busy, may make
+up for some of the time, but with no more than most queues have room for: beyond that, time that was not used is lost,
+or a late sender would overrun the queues on its way."""
 
 
 class Bucket:

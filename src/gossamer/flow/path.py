@@ -43,6 +43,8 @@ _LOSS_SUSPECT = 0.08
 """A larger share of losses than this is a reason to try a lower rate."""
 _LOSS_CUT = 0.8
 _LOSS_FULL = 0.02
+_AHEAD = 4.0
+"""The rate may be this many times what was delivered: a sender on a busy host gets less than it may."""
 _MEMORY_S = 0.2
 _AS_INTENDED = 0.85
 _INSIST = 1 / 3
@@ -223,7 +225,7 @@ class Path:
             self._guess_capacity()
             self.rate = self._insist(now, self._carried() * (1 - _CUT_MAX))
         elif limited:
-            self.rate = max(self.rate, 2 * self.delivered)
+            self.rate = max(2 * self.delivered, min(self.rate * (1 + _GROWTH_MAX), _AHEAD * self.delivered), self.rate)
 
     def _guess_capacity(self) -> None:
         """How much the path carries if others had filled it before we came.
@@ -255,7 +257,7 @@ class Path:
             return
         self.is_competing = False
         if limited:
-            self.rate = min(max(self.rate, self.delivered) * (1 + change), 2 * max(self._peak, self.delivered))
+            self.rate = min(max(self.rate, self.delivered) * (1 + change), _AHEAD * max(self._peak, self.delivered))
 
     def _carried(self) -> float:
         """What the path carries for us: what it delivers, if we sent as much as we might.
