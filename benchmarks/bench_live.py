@@ -20,18 +20,15 @@ it. Events of one subject and one size are the easy case. NATS has a server in b
 
 import argparse
 import asyncio
-import os
-import platform
 import signal
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
-from live_runner import Cell, Failed, Measured, Place, be_quiet, measure
+from live_runner import Cell, Failed, Host, Measured, Place, be_quiet, measure
 from live_systems import SYSTEMS, System
+from live_tables import DEFAULT_LOOP, choose, end_gently, machine, note, row
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.netns import Network, Unavailable
@@ -127,9 +124,7 @@ async def run_section(section: Section, systems: list[System], rounds: int, plac
 
 async def run_all(made: list[Section], systems: list[System], rounds: int) -> None:
     """Measure every table, loopback first; namespaces exist only while their tables need them."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that everything is cleaned up
+    end_gently()
     for section in made:
         note(f"== {section.title}")
         if section.loss is None:
@@ -137,8 +132,8 @@ async def run_all(made: list[Section], systems: list[System], rounds: int) -> No
             continue
         with Network(2) as network:
             network.lose(section.loss)
-            here, there = network.nodes
-            place = Place(tuple(here.command()), tuple(there.command()), here.address, there.address)
+            here, there = (Host.on(node) for node in network.nodes)
+            place = Place(here, (there,))
             await run_section(section, systems, rounds, place)
 
 
@@ -167,11 +162,6 @@ def table(section: Section, systems: list[System]) -> list[str]:
     return lines
 
 
-def row(texts: Iterable[str]) -> str:
-    """One line of a table."""
-    return f"| {' | '.join(texts)} |"
-
-
 def cell_text(values: tuple[float, ...] | None) -> str:
     """One median or two, or "failed"."""
     return "failed" if values is None else " / ".join(f"{value:,.0f}" for value in values)
@@ -187,34 +177,6 @@ def ratio(section: Section, system: System, systems: list[System], column: str) 
     return " / ".join(f"{m / b:.2f}" for m, b in zip(mine, best, strict=True))
 
 
-def machine(options: argparse.Namespace) -> str:
-    """The machine that the numbers were measured on."""
-    load = os.getloadavg()[0]
-    busy = ", BUSY: measure again when it is quiet" if load > 0.5 else ""
-    return (
-        f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}, {options.loop}, "
-        f"median of {options.rounds}, load before {load:.1f}{busy}"
-    )
-
-
-def choose(names: str) -> list[System]:
-    """The systems that are asked for and installed; says which are skipped, and why."""
-    if unknown := [name for name in names.split(",") if name not in SYSTEMS]:
-        raise SystemExit(f"bench_live: no system {unknown[0]!r}; choose from {', '.join(SYSTEMS)}")
-    chosen = []
-    for system in (SYSTEMS[name] for name in names.split(",")):
-        if reason := system.unavailable():
-            note(f"SKIPPED {system.name}: {reason}")
-        else:
-            chosen.append(system)
-    return chosen
-
-
-def note(text: str) -> None:
-    """Report progress on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Gossamer beside pyzmq, Zenoh and NATS.")
@@ -226,7 +188,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"default: {','.join(SYSTEMS)}")
     parser.add_argument("--rounds", type=int, help="default 3, quick 1")
     parser.add_argument("--seconds", type=float, help="length of a round, default 2, quick 0.5")
-    parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="uvloop" if find_spec("uvloop") else "asyncio")
+    parser.add_argument("--loop", choices=["asyncio", "uvloop"], default=DEFAULT_LOOP)
     parser.add_argument("--out", type=Path, help="also write the tables to this file")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 3)
@@ -239,7 +201,7 @@ def main() -> None:
     options = parse()
     be_quiet()
     systems, made = choose(options.systems), sections(options)
-    lines = [machine(options), ""]
+    lines = [machine(options.loop, options.rounds), ""]
     try:
         asyncio.run(run_all(made, systems, options.rounds))
     except Unavailable as reason:

@@ -5,6 +5,7 @@ A measurement that does not finish in time, or whose events are not complete and
 """
 
 import asyncio
+import itertools
 import json
 import os
 import secrets
@@ -12,18 +13,23 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from live_systems import System
 from live_worker import Plan
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tests.netns import Node
 
 WORKER = Path(__file__).with_name("live_worker.py")
 START_TIMEOUT_S = 40.0
 ROUND_TIMEOUT_S = 40.0
 END_TIMEOUT_S = 3.0
+GRACE_S = 1.0
+END_PERIOD_S = 0.2
 PILOT_EVENTS = 2_000
 GROWTH_MAX = 20.0
 ROUND_BYTES_MAX = 1 << 30
@@ -44,13 +50,25 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the two sides run: a prefix of the command and an address for each."""
+class Host:
+    """Where a process runs: what to write before its command, and its address."""
 
-    publisher: tuple[str, ...] = ()
-    subscriber: tuple[str, ...] = ()
-    publisher_address: str = "127.0.0.1"
-    subscriber_address: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+    address: str = "127.0.0.1"
+
+    @classmethod
+    def on(cls, node: Node) -> Self:
+        """A namespace."""
+        return cls(tuple(node.command()), node.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where everything runs; subscribers take the hosts in turn."""
+
+    publisher: Host = field(default_factory=Host)
+    subscribers: tuple[Host, ...] = field(default_factory=lambda: (Host(),))
+    logger: Host | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +159,41 @@ class Crew:
             await asyncio.wait([hearing], timeout=0.05)
         await hearing
 
-    async def round(self, count: int, rate: float) -> Measured:
-        """Publish this many events and wait until every subscriber has all of them."""
+    async def play(
+        self, count: int, rate: float, limit_s: float = ROUND_TIMEOUT_S
+    ) -> tuple[dict[str, Any], list[dict[str, Any] | None]]:
+        """Publish this many events, or as many as the limit allows; returns the reports of publisher and subscribers.
+
+        A subscriber that still waits a while after everything was sent is told that nothing more will come. One that
+        waits even then gives None.
+        """
         order = {"kind": "paced" if rate else "burst", "first": self._next, "count": count, "rate": rate}
-        self._next += count
         for worker in (*self.subscribers, self.publisher):
-            worker.order(**order)
-        sent, *heard = await asyncio.gather(*(w.report() for w in (self.publisher, *self.subscribers)))
+            worker.order(**order, limit_s=limit_s)
+        hearing = [asyncio.create_task(worker.report()) for worker in self.subscribers]
+        try:
+            sent = await self.publisher.report()
+            self._next += sent["count"]
+            await self._come_to_an_end(hearing)
+            return sent, [await task if task.done() else None for task in hearing]
+        finally:
+            for task in hearing:
+                task.cancel()
+
+    async def _come_to_an_end(self, hearing: Sequence[asyncio.Task[Any]]) -> None:
+        _, waiting = await asyncio.wait(hearing, timeout=GRACE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ROUND_TIMEOUT_S):
+                while waiting:
+                    self.publisher.order(kind="end", first=self._next)
+                    _, waiting = await asyncio.wait(waiting, timeout=END_PERIOD_S)
+
+    async def round(self, count: int, rate: float) -> Measured:
+        """Publish this many events; every subscriber must have all of them."""
+        sent, reports = await self.play(count, rate)
+        heard = [report for report in reports if report is not None]
+        if len(heard) < len(reports):
+            raise TimeoutError
         for worker, report in zip(self.subscribers, heard, strict=True):
             if report["wrong"] or report["skipped"]:
                 raise Failed(f"{worker.name}: {report['skipped']} events missing, {report['wrong']} out of order")
@@ -167,9 +213,9 @@ async def crew(system: System, cell: Cell) -> AsyncIterator[Crew]:
     place = cell.place
     plan = Plan(
         system=system.key,
-        host=place.publisher_address,
+        host=place.publisher.address,
         port=free_port(),
-        interface=place.publisher_address,
+        interface=place.publisher.address,
         size=cell.size,
         paced=cell.rate > 0,
         loop=cell.loop if system.asynchronous else "asyncio",
@@ -177,31 +223,41 @@ async def crew(system: System, cell: Cell) -> AsyncIterator[Crew]:
         limit_s=int(START_TIMEOUT_S + 6 * ROUND_TIMEOUT_S),
         parent=os.getpid(),
     )
-    heard = replace(plan, interface=place.subscriber_address)
+    hosts = itertools.islice(itertools.cycle(place.subscribers), cell.subscribers)
+    roles = [("publisher", place.publisher), *(("subscriber", host) for host in hosts)]
+    if place.logger and system.logger:
+        roles.append(("logger", place.logger))
     async with AsyncExitStack() as stack:
         if system.server:
-            await stack.enter_async_context(nats_server(plan, place.publisher))
-        roles = [("publisher", place.publisher, plan)] + [("subscriber", place.subscriber, heard)] * cell.subscribers
-        workers = [await stack.enter_async_context(worker(f"{r}-{n}", r, p, w)) for n, (r, p, w) in enumerate(roles)]
-        members = Crew(workers[0], workers[1:])
+            await stack.enter_async_context(nats_server(plan, place.publisher.prefix))
+        workers = [
+            await stack.enter_async_context(worker(f"{role}-{n}", role, host, plan))
+            for n, (role, host) in enumerate(roles)
+        ]
+        members = Crew(workers[0], workers[1 : 1 + cell.subscribers])
         async with asyncio.timeout(START_TIMEOUT_S):
             await asyncio.gather(*(w.report() for w in workers))
             await members.open_the_way()
         yield members
 
 
+def worker(name: str, role: str, host: Host, plan: Plan) -> AbstractAsyncContextManager[Worker]:
+    """One end of a system, in a process of its own."""
+    return child(name, host, str(WORKER), role, replace(plan, interface=host.address).dump())
+
+
 @asynccontextmanager
-async def worker(name: str, role: str, prefix: Sequence[str], plan: Plan) -> AsyncIterator[Worker]:
-    """One process."""
+async def child(name: str, host: Host, *arguments: str) -> AsyncIterator[Worker]:
+    """A script in a process of its own."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
-    command = (*prefix, sys.executable, str(WORKER), role, plan.dump())
+    command = (*host.prefix, sys.executable, *arguments)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=errors)
-    child = Worker(name, process, errors)
+    started = Worker(name, process, errors)
     try:
-        yield child
+        yield started
     finally:
-        await child.end()
+        await started.end()
 
 
 @asynccontextmanager

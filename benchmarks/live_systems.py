@@ -1,17 +1,19 @@
 """The systems side by side: how each opens its ends, sends and receives.
 
 Each is used as by somebody who must not lose anything and knows its manual. A publisher has `send_many`, `send` and
-`sent` (everything handed over); a subscriber has `receive(at_most)`, which returns at least one payload. Modules are
-imported where they are used, so that a worker loads only its own system.
+`sent` (everything handed over); a subscriber has `receive(at_most)`, which returns at least one payload; both have
+`stats`. Modules are imported where they are used, so that a worker loads only its own system.
 """
 
 import asyncio
 import shutil
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 from live_worker import Plan
@@ -20,7 +22,22 @@ SUBJECT = "bench"
 UNBOUNDED = 1 << 30
 
 
-class PublisherEnd(Protocol):
+class End(Protocol):
+    """One side of a system."""
+
+    def stats(self) -> dict[str, Any]:
+        """Its counters; empty if it has none."""
+
+
+class Uncounted:
+    """A system without counters of its own."""
+
+    def stats(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+class PublisherEnd(End, Protocol):
     """Where events go in."""
 
     async def send_many(self, payloads: Sequence[bytes]) -> None:
@@ -33,7 +50,7 @@ class PublisherEnd(Protocol):
         """Wait until this process has sent everything."""
 
 
-class SubscriberEnd(Protocol):
+class SubscriberEnd(End, Protocol):
     """Where events come out."""
 
     async def receive(self, at_most: int) -> list[bytes]:
@@ -56,6 +73,8 @@ class System:
     """Whether it runs in an event loop, so that it can use uvloop."""
     sealed: bool = False
     ours: bool = False
+    logger: Callable[[Plan], AbstractAsyncContextManager[End]] | None = None
+    """Something that keeps events for subscribers that fall behind."""
     bare: bool = False
     """Not a system, only what the machine needs to transport events: a lower bound for latencies, and not a peer."""
 
@@ -71,7 +90,7 @@ class System:
 # ZeroMQ: PUB and SUB over tcp, the blocking API. Without a high-water mark PUB drops nothing.
 
 
-class _ZmqPublisher:
+class _ZmqPublisher(Uncounted):
     def __init__(self, sock: Any) -> None:
         self._send = sock.send
 
@@ -87,7 +106,7 @@ class _ZmqPublisher:
         pass
 
 
-class _ZmqSubscriber:
+class _ZmqSubscriber(Uncounted):
     def __init__(self, sock: Any) -> None:
         self._recv = sock.recv
 
@@ -122,7 +141,7 @@ async def _zmq_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
 # Zenoh: peers over tcp, reliable, a publisher that waits when the link is congested.
 
 
-class _ZenohPublisher:
+class _ZenohPublisher(Uncounted):
     def __init__(self, publisher: Any) -> None:
         self._put = publisher.put
 
@@ -138,7 +157,7 @@ class _ZenohPublisher:
         pass
 
 
-class _ZenohSubscriber:
+class _ZenohSubscriber(Uncounted):
     def __init__(self, subscriber: Any) -> None:
         self._recv = subscriber.recv
 
@@ -183,7 +202,7 @@ async def _zenoh_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
 # NATS: a server in between, and nats-py. Its limits for slow consumers are raised, so that it drops none of them.
 
 
-class _NatsPublisher:
+class _NatsPublisher(Uncounted):
     def __init__(self, client: Any) -> None:
         self._client = client
 
@@ -199,7 +218,7 @@ class _NatsPublisher:
         await self._client.flush(timeout=60)
 
 
-class _Queue:
+class _Queue(Uncounted):
     """Passes events from a callback to a waiting receiver, all at once."""
 
     def __init__(self) -> None:
@@ -240,7 +259,7 @@ async def _nats_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
 # Bare UDP multicast, the blocking API: nothing is repaired, ordered or counted.
 
 
-class _UdpPublisher:
+class _UdpPublisher(Uncounted):
     def __init__(self, sock: socket.socket, group: tuple[str, int]) -> None:
         self._sock, self._group = sock, group
 
@@ -255,7 +274,7 @@ class _UdpPublisher:
         pass
 
 
-class _UdpSubscriber:
+class _UdpSubscriber(Uncounted):
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
@@ -288,10 +307,16 @@ async def _udp_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
 # Gossamer, through its public API only.
 
 
-class _GossamerPublisher:
+class _Gossamer:
     def __init__(self, group: Any) -> None:
         self._group = group
 
+    def stats(self) -> dict[str, Any]:
+        counters: dict[str, Any] = self._group.stats()
+        return counters
+
+
+class _GossamerPublisher(_Gossamer):
     async def send_many(self, payloads: Sequence[bytes]) -> None:
         await self._group.publish_many(SUBJECT, payloads)
 
@@ -302,9 +327,10 @@ class _GossamerPublisher:
         await self._group.flush()
 
 
-class _GossamerSubscriber:
-    def __init__(self, batches: AsyncIterator[list[Any]]) -> None:
-        self._batches = batches
+class _GossamerSubscriber(_Gossamer):
+    def __init__(self, group: Any) -> None:
+        super().__init__(group)
+        self._batches: AsyncIterator[list[Any]] = group.subscribe(">").batches()
 
     async def receive(self, at_most: int) -> list[bytes]:
         while True:
@@ -336,15 +362,26 @@ async def _gossamer_subscriber(plan: Plan) -> AsyncIterator[SubscriberEnd]:
     import gossamer
 
     async with gossamer.join("bench", _settings(plan)) as group:
-        yield _GossamerSubscriber(group.subscribe(">").batches())
+        yield _GossamerSubscriber(group)
+
+
+@asynccontextmanager
+async def _gossamer_logger(plan: Plan) -> AsyncIterator[End]:
+    from gossamer.live.logger_group import logger
+
+    with tempfile.TemporaryDirectory() as store:
+        async with logger("bench", Path(store), _settings(plan)) as group:
+            yield _Gossamer(group)
 
 
 _OURS = (_gossamer_publisher, _gossamer_subscriber)
 SYSTEMS = {
     system.key: system
     for system in (
-        System("gossamer", "Gossamer", *_OURS, asynchronous=True, ours=True),
-        System("sealed", "Gossamer, sealed", *_OURS, asynchronous=True, ours=True, sealed=True),
+        System("gossamer", "Gossamer", *_OURS, asynchronous=True, ours=True, logger=_gossamer_logger),
+        System(
+            "sealed", "Gossamer, sealed", *_OURS, asynchronous=True, ours=True, sealed=True, logger=_gossamer_logger
+        ),
         System("zmq", "pyzmq PUB/SUB tcp", _zmq_publisher, _zmq_subscriber, needs=("zmq",)),
         System("zenoh", "Zenoh, tcp peers", _zenoh_publisher, _zenoh_subscriber, needs=("zenoh",)),
         System("nats", "NATS, one server", _nats_publisher, _nats_subscriber, ("nats",), "nats-server", True),

@@ -1,11 +1,11 @@
-"""One process of the live benchmark: a publisher or a subscriber of one system, told what to do line by line.
+"""One process of the live benchmarks: a publisher, a subscriber or a logger of one system, told what to do by lines.
 
 The parent writes orders as lines of JSON to standard input and reads reports as lines of JSON from standard output, so
 a worker can run in any network namespace. The same loop, the same payloads and the same check serve every system: only
 `send_many`, `send` and `receive` differ (`live_systems.py`). A worker whose parent is gone reads the end of its input
 and exits, or the kernel kills it if it waits elsewhere; one that hangs is killed by its own alarm.
 
-    python benchmarks/live_worker.py publisher|subscriber PLAN_AS_JSON
+    python benchmarks/live_worker.py publisher|subscriber|logger PLAN_AS_JSON
 """
 
 import asyncio
@@ -25,6 +25,8 @@ CHUNK = 1_000
 """Events that are handed over at once where a system accepts many."""
 WARM = b"\xff" * 8
 """In place of the number: marks a warm-up event, which only shows that events get through."""
+END = 1 << 63
+"""Added to the number of the first event after a round: nothing of the round will come after this one."""
 CLOCK_MONOTONIC = 1
 PR_SET_PDEATHSIG = 1
 
@@ -70,6 +72,11 @@ def make_payloads(first: int, count: int, size: int) -> list[list[bytes]]:
     return chunks
 
 
+def is_event(payload: bytes) -> bool:
+    """Whether it has a number, or is only a mark."""
+    return payload[7] < 0x80
+
+
 class Tally:
     """Counts and checks what a subscriber hears: every number once, in order, every payload complete."""
 
@@ -77,6 +84,7 @@ class Tally:
         self.size = size
         self.warm = False
         self.expected = 0
+        self._last_ns = 0
         self.begin(0, 0)
 
     def begin(self, first: int, count: int) -> None:
@@ -102,21 +110,32 @@ class Tally:
             self._take_slowly(numbers.tolist())
         if self.expected >= self.end and not self.finished:
             self.finished = monotonic_ns()
+        self._last_ns = monotonic_ns()
 
     def keep(self, payloads: list[bytes], now: int) -> None:
         """Latency: remember when a batch came; the check waits until the round is over."""
         self._kept.append((payloads, now))
-        self.expected += sum(1 for p in payloads if p[:8] != WARM)
+        self.expected += sum(1 for p in payloads if is_event(p))
+        if any(p[:8] == (END + self.end).to_bytes(8, "little") for p in payloads):
+            self.expected = self.end  # what is missing is counted later
 
     def _take_slowly(self, numbers: list[int]) -> None:
         for number in numbers:
             if number == 2**64 - 1:
                 self.warm = True
+            elif number >= END:
+                self._ended(number - END)
             elif number >= self.expected:
                 self.skipped += number - self.expected
                 self.expected = number + 1
             else:
                 self.wrong += 1
+
+    def _ended(self, end: int) -> None:
+        if self.first < end <= self.end and not self.finished:  # another round's end may come late
+            self.skipped += end - self.expected
+            self.end = self.expected = end
+            self.finished = self._last_ns  # not when the mark came, which was late
 
     def report(self) -> dict[str, Any]:
         """What the parent wants to know about the round."""
@@ -129,7 +148,7 @@ class Tally:
         delays: list[int] = []
         for batch, now in self._kept:
             self.take(batch)
-            delays += [now - int.from_bytes(p[8:16], "little") for p in batch if p[:8] != WARM]
+            delays += [now - int.from_bytes(p[8:16], "little") for p in batch if is_event(p)]
         p50, p99, most = np.percentile(delays, [50, 99, 100]) / 1e3
         return {"p50_us": float(p50), "p99_us": float(p99), "max_us": float(most)}
 
@@ -185,16 +204,30 @@ async def publish(publisher: Any, plan: Plan) -> None:
         if order["kind"] == "warm":
             await publisher.send_many([WARM + bytes(plan.size - 8)])
             continue
+        if order["kind"] == "end":
+            await publisher.send_many([(END + order["first"]).to_bytes(8, "little") + bytes(plan.size - 8)])
+            continue
         chunks = make_payloads(order["first"], order["count"], plan.size)
         started, cpu = monotonic_ns(), process_time_ns()
         if order["kind"] == "paced":
             await _publish_paced(publisher, [payload for chunk in chunks for payload in chunk], order["rate"])
+            count = order["count"]
         else:
-            for chunk in chunks:
-                await publisher.send_many(chunk)
+            count = await _publish_burst(publisher, chunks, started + int(order["limit_s"] * 1e9))
         ended = monotonic_ns()
         await publisher.sent()
-        say(started=started, ended=ended, cpu=process_time_ns() - cpu)
+        say(count=count, started=started, ended=ended, cpu=process_time_ns() - cpu, stats=publisher.stats())
+
+
+async def _publish_burst(publisher: Any, chunks: list[list[bytes]], until: int) -> int:
+    """Publish as fast as possible, but not for ever; returns how many were published."""
+    count = 0
+    for chunk in chunks:
+        await publisher.send_many(chunk)
+        count += len(chunk)
+        if monotonic_ns() > until:
+            break
+    return count
 
 
 async def _publish_paced(publisher: Any, payloads: list[bytes], rate: float) -> None:
@@ -227,11 +260,18 @@ async def subscribe(subscriber: Any, plan: Plan) -> None:
             else:
                 tally.take(await subscriber.receive(min(CHUNK, missing)))
         cpu = process_time_ns() - cpu
-        say(**tally.report(), cpu=cpu)
+        say(**tally.report(), cpu=cpu, stats=subscriber.stats())
 
 
 def _stamped(payloads: list[bytes]) -> tuple[list[bytes], int]:
     return payloads, monotonic_ns()
+
+
+async def serve(logger: Any, plan: Plan) -> None:
+    """Nothing to do but to be there."""
+    say(ready=True)
+    while await next_order() is not None:
+        pass
 
 
 async def work(role: str, plan: Plan) -> None:
@@ -239,8 +279,10 @@ async def work(role: str, plan: Plan) -> None:
     from live_systems import SYSTEMS
 
     system = SYSTEMS[plan.system]
-    async with (system.publisher if role == "publisher" else system.subscriber)(plan) as end:
-        await (publish if role == "publisher" else subscribe)(end, plan)
+    opened = {"publisher": system.publisher, "subscriber": system.subscriber, "logger": system.logger}[role]
+    assert opened is not None
+    async with opened(plan) as end:
+        await {"publisher": publish, "subscriber": subscribe, "logger": serve}[role](end, plan)
 
 
 def main() -> None:

@@ -72,14 +72,24 @@ class Node:
         run(*self.command("nft", "-f", "-"), stdin=rules)
 
 
+def new_name() -> str:
+    """A name for the namespaces of one network of this process."""
+    return f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
+
+
+def new_nodes(name: str, count: int) -> list[Node]:
+    """Nodes that are still to be made."""
+    return [Node(f"{name}-{n}", f"10.77.0.{n + 1}") for n in range(count)]
+
+
 class Network:
     """Nodes that hear each other; `with Network(3) as network`."""
 
     def __init__(self, nodes: int) -> None:
         check_available()
-        name = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
+        name = new_name()
         self.hub = Node(f"{name}-hub", "")
-        self.nodes = [Node(f"{name}-{n}", f"10.77.0.{n + 1}") for n in range(nodes)]
+        self.nodes = new_nodes(name, nodes)
         self._children: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
@@ -163,7 +173,7 @@ class Network:
             child.kill()
             child.communicate()
         for node in (*self.nodes, self.hub):
-            _delete(node.namespace)
+            delete(node.namespace)
 
 
 def remove_leftovers() -> None:
@@ -172,10 +182,11 @@ def remove_leftovers() -> None:
         namespace = line.split()[0]
         owner = namespace.removeprefix(f"{PREFIX}-").split("-")[0]
         if namespace.startswith(f"{PREFIX}-") and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            _delete(namespace)
+            delete(namespace)
 
 
-def _delete(namespace: str) -> None:
+def delete(namespace: str) -> None:
+    """Remove a namespace, if it exists, with everything in it."""
     if Path(f"/run/netns/{namespace}").exists():
         with suppress(RuntimeError, subprocess.TimeoutExpired):  # somebody else was faster
             run("ip", "netns", "delete", namespace)

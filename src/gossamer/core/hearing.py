@@ -1,6 +1,6 @@
 """Whether a member hears the group's multicast, and why not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
@@ -12,3 +12,5 @@ class Hearing:
     """Why it does not listen; empty while it does."""
     times: int = 0
     """How often it has left the multicast."""
+    let_go: dict[int, float] = field(default_factory=dict)
+    """The senders that do not wait for it, and when each last said so."""

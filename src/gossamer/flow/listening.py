@@ -42,7 +42,6 @@ class Listening(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._patience = ladder.settings.unlisten_after
-        self._let_go: dict[int, float] = {}  # when a sender last said that it does not wait for us
         self._before: tuple[float, list[int], Backlog] | None = None  # since when they do not, who, and what it was
         self._pause = self._patience
         self._changed_at = 0.0
@@ -63,7 +62,7 @@ class Listening(Rung):
         """Tell the receivers that were let go; look whether this member can keep up, or has caught up."""
         out.extend(Unicast(member, LetGo()) for member in self.ladder.pace.lagging())
         if self.ladder.hearing.on:
-            if self._let_go:
+            if self.ladder.hearing.let_go:
                 self._look_behind(now, out)
         elif self._has_caught_up(now) or now - self._answered_at > _UNANSWERED * self._patience:
             self._listen(now, out)
@@ -73,11 +72,12 @@ class Listening(Rung):
     # Leaving.
 
     def _was_let_go(self, now: float, source: int, message: LetGo, out: Effects) -> None:
-        self._let_go[source] = now
+        self.ladder.hearing.let_go[source] = now
 
     def _look_behind(self, now: float, out: Effects) -> None:
-        self._let_go = {s: at for s, at in self._let_go.items() if now - at < self._patience}
-        senders = [sender for sender in self._let_go if sender in self.ladder.streams]
+        hearing = self.ladder.hearing
+        hearing.let_go = {s: at for s, at in hearing.let_go.items() if now - at < self._patience}
+        senders = [sender for sender in hearing.let_go if sender in self.ladder.streams]
         backlog = self._backlog(senders)
         if self._before is None or self._before[1] != senders or not senders:
             self._before = now, senders, backlog
@@ -144,6 +144,5 @@ class Listening(Rung):
     def _listen(self, now: float, out: Effects) -> None:
         self._changed_at = now
         self._before = None
-        self._let_go.clear()
         self.ladder.hearing.on, self.ladder.hearing.why = True, ""
         out.append(Listen(on=True))

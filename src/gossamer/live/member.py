@@ -19,6 +19,7 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    Listen,
     MarkStable,
     Multicast,
     NameTaken,
@@ -53,6 +54,7 @@ from gossamer.core.messages import (
     Probe,
     Profile,
     Repair,
+    SeenReport,
 )
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
@@ -391,6 +393,8 @@ class Member:
                 else:
                     to_group += self._post.close(message, EVERYONE)
             elif isinstance(effect, Unicast):
+                if type(effect.message) is SeenReport and effect.message.at_us:
+                    self._say_when_it_came(effect.message)
                 to_one.setdefault(effect.to, []).extend(self._post.close(effect.message, effect.to))
             elif tracing or not isinstance(effect, Announce):
                 self._execute_rare(effect, to_one, to_application)
@@ -401,11 +405,19 @@ class Member:
         for member, datagrams in to_one.items():
             self._post.send_to(member, datagrams, roster)
 
+    def _say_when_it_came(self, report: SeenReport) -> None:
+        """As the kernel has it: a process that is slow to read must not look like a slow network."""
+        waited = self._transport.waited()
+        if waited:
+            report.at_us = int((self.now() - waited) * 1e6)
+
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]], to_application: list[Effect]) -> None:
         match effect:
             case Announce(run):
                 for packet in run:
                     self._recorder.published(time(), packet)
+            case Listen(on):
+                (self._transport.rejoin if on else self._transport.leave)()
             case Note():
                 self.suspicions += effect.kind == "suspect"
                 self._recorder.note(time(), self.me, effect)

@@ -6,10 +6,12 @@ one; where it cannot, one at a time. IPv4 and IPv6 differ only in how the socket
 """
 
 import errno
+import fcntl
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
+from time import time
 from typing import Any, Protocol
 
 from gossamer.live.interfaces import find
@@ -21,6 +23,7 @@ from gossamer.live.sockets import (
     Local,
     TransportError,
     ignore,
+    leave,
     multicast_socket,
     rejoin,
     resolve,
@@ -64,6 +67,10 @@ _REFUSALS = frozenset(
         ),  # the interface, or our address on it, has gone: it may come back
     )
 )
+_SIOCGSTAMPNS = 0x8907
+_STAMP = Struct("@qq")
+_WAITED_MAX_S = 10.0
+"""A clock that jumped must not make us believe anything else."""
 _NO_GSO = frozenset((errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP))
 
 
@@ -122,11 +129,17 @@ class Transport(Protocol):
     def read(self, sock: socket.socket, handle: Handler) -> bool:
         """Hand over what is there, a bounded amount of it; returns whether there may be more."""
 
+    def waited(self) -> float:
+        """How long the datagram that was read last had been on this host by now, in seconds; 0 if that is not known."""
+
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can filter it out."""
 
     def rejoin(self) -> None:
-        """The network was away: tell it again that we want the group's multicast."""
+        """The network was away, or we were: tell it again that we want the group's multicast."""
+
+    def leave(self) -> None:
+        """Tell the network that we do not want the group's multicast, until we rejoin."""
 
     def close(self) -> None:
         """Close both sockets."""
@@ -160,6 +173,8 @@ class UdpTransport:
         self._buffer = bytearray(65_536)
         self._buffers = [self._buffer]
         self._view = memoryview(self._buffer)
+        self._read = self.multicast
+        self._stamp = bytearray(_STAMP.size)
 
     def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
         """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused.
@@ -181,6 +196,7 @@ class UdpTransport:
 
         Datagrams that come one by one are handed over together, if they come from one address.
         """
+        self._read = sock
         receive, buffers, left = sock.recvmsg_into, self._buffers, BYTES_PER_WAKEUP
         small: Datagrams = []
         origin: Address = ("", 0)
@@ -210,15 +226,33 @@ class UdpTransport:
             handle(small, origin)
         return left <= 0
 
+    def waited(self) -> float:
+        """How long the datagram that was read last had been on this host by now, in seconds; 0 if that is not known.
+
+        The kernel keeps the time of arrival of the last datagram, so this costs nothing unless somebody asks.
+        """
+        try:
+            fcntl.ioctl(self._read, _SIOCGSTAMPNS, self._stamp)
+        except OSError:  # nothing was read yet, or this is not Linux
+            return 0.0
+        seconds, nanoseconds = _STAMP.unpack(self._stamp)
+        waited = time() - seconds - nanoseconds / 1e9
+        return waited if 0.0 < waited < _WAITED_MAX_S else 0.0
+
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can filter it out."""
         if self.endpoint.version == 4:
             ignore(self.multicast, *self.address)
 
     def rejoin(self) -> None:
-        """The network was away: tell it again that we want the group's multicast."""
+        """The network was away, or we were: tell it again that we want the group's multicast."""
         if self._listens:
             rejoin(self.multicast, self.local, self.endpoint.group)
+
+    def leave(self) -> None:
+        """Tell the network that we do not want the group's multicast, until we rejoin."""
+        if self._listens:
+            leave(self.multicast, self.local, self.endpoint.group)
 
     def close(self) -> None:
         """Close both sockets."""

@@ -87,7 +87,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
-    SeenReport: (16, (("seen", NUMBER),)),
+    SeenReport: (16, (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER))),
     LetGo: (26, ()),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
