@@ -23,7 +23,8 @@ _EPOCH_S = 10.0
 """A best time is forgotten after two of these: the path may be another by then."""
 _CLOCK_S = 1e-6
 """No answer is faster than the clock."""
-_TIMEOUT_MIN_S, _VARIES_MAX_S = 0.01, 2.0
+_TIMEOUT_MIN_S, _TIMEOUT_MAX_S = 0.01, 5.0
+_PATIENCE_MAX = 64
 _UNKNOWN = 0.05, 0.05
 _SMOOTHING = 0.125
 _GROWTH = 1.25
@@ -35,6 +36,7 @@ class RequestWindow:
 
     __slots__ = (
         "_best",
+        "_blind",
         "_came",
         "_changes_at",
         "_epoch",
@@ -43,6 +45,7 @@ class RequestWindow:
         "_limit",
         "_missed",
         "_needed",
+        "_patience",
         "_ratio",
         "_usual",
         "size",
@@ -56,6 +59,8 @@ class RequestWindow:
         self._epoch = self._changes_at = 0.0
         self._usual: tuple[float, float] | None = None  # how long answers take, and how much that varies
         self._came = self._missed = 0
+        self._blind = 0  # of those missed: since an answer was timed
+        self._patience = 1  # by which a timeout is longer than usual
         self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
         self._fraction = 0.0  # of a packet by which the window has grown
         self._needed = False
@@ -75,9 +80,11 @@ class RequestWindow:
     def missed(self, packets: int) -> None:
         """These were asked for and have not come in time."""
         self._missed += packets
-        if self._missed >= self.size and not self._came:  # and nothing else did, by which we could tell the time
+        self._blind += packets
+        if self._blind >= self.size:  # and nothing else did by which we could tell the time: we may be too impatient
             self._resize(self.size // 2)
-            self._missed = 0
+            self._patience = min(2 * self._patience, _PATIENCE_MAX)
+            self._blind = 0
 
     def measured(self, now: float, peer: int, seconds: float) -> None:
         """A packet has come from `peer` this long after it was asked for."""
@@ -87,13 +94,14 @@ class RequestWindow:
         usual, varies = self._usual or (seconds, seconds / 2)
         varies += _SMOOTHING * 2 * (abs(seconds - usual) - varies)
         self._usual = usual + _SMOOTHING * (seconds - usual), varies
+        self._patience, self._blind = 1, 0
         if now >= self._changes_at:
             self._change(now)
 
     def timeout(self) -> float:
         """What was asked for and has not come for this long is lost (as in RFC 6298, but never less than twice)."""
         usual, varies = self._usual or _UNKNOWN
-        return usual + min(_VARIES_MAX_S, max(usual, 4 * varies, _TIMEOUT_MIN_S))
+        return min(_TIMEOUT_MAX_S, self._patience * (usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)))
 
     def _best_of(self, now: float, peer: int, seconds: float) -> float:
         if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:
