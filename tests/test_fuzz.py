@@ -112,7 +112,7 @@ class Liar:
                 lambda: Heartbeats(numbers(), rng.random() < 0.5),
                 lambda: Solicit(number(), sets()),
                 lambda: SeenReport(number()),
-                LetGo,
+                lambda: LetGo(rng.random() < 0.5),
                 lambda: HowFar(numbers()),
                 lambda: Progress(numbers()),
                 lambda: Recall(number()),

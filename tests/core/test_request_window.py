@@ -120,6 +120,12 @@ def test_packets_that_come_in_a_clump_are_no_queue() -> None:
     assert window.size == 2048
 
 
+def test_what_waits_on_a_slow_path_does_not_pass_for_its_length() -> None:
+    path = Path(rate=83, delay=0.002).run(100.0)
+    assert path.use(1.0, 100.0) > 0.97
+    assert path.asking.limit < 64
+
+
 def test_a_window_that_is_not_used_does_not_grow() -> None:
     window = RequestWindow(2048)
     before = window.size

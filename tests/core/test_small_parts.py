@@ -262,6 +262,7 @@ def test_what_is_asked_for_is_wanted_and_within_the_limit(adapts, actions):
         else:
             chosen = asking.choose()
             assert set(chosen.get(7, RangeSet())) <= wanted
+            assert len(chosen.get(7, RangeSet())) <= 8
             asking.asked(0.0, 1, chosen)
             assert action == "ask"
         assert set(asking.wanted.get(7, RangeSet())) == wanted

@@ -74,7 +74,7 @@ messages = st.one_of(
     st.builds(Heartbeats, horizons, st.booleans()),
     st.builds(Solicit, numbers, per_sender),
     st.builds(SeenReport, numbers),
-    st.just(LetGo()),
+    st.builds(LetGo, st.booleans()),
     st.builds(HowFar, horizons),
     st.builds(Progress, horizons),
     st.builds(Confirm, st.integers(-1, 2**62)),

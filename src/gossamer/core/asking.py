@@ -102,6 +102,8 @@ class Asking:
             self._asked_count -= remove(self._asked, sender, first, last)
             remove(self._in_vain, sender, first, last)
             remove(self._overdue, sender, first, last)
+            for packet in [p for p in self._timed if p[0] == sender and first <= p[1] <= last]:
+                del self._timed[packet]
         assert self.wanted_count >= 0 <= self._asked_count
         return True
 
@@ -144,7 +146,8 @@ class Asking:
             self._in_vain = {}
             return take(possible, room)
         again = take(intersection(possible, self._in_vain), max(1, room // 2)) if self._in_vain else {}
-        return union(again, take(fresh, room - count(again))) if again else take(fresh, room)
+        left = room - count(again)
+        return union(again, take(fresh, left)) if left else again
 
     def _front(self, wanted: PacketSets) -> PacketSets:
         """As much of it as can matter to a request: a member that has lost a lot may want thousands of ranges."""

@@ -157,9 +157,13 @@ class SeenReport:
 
 @dataclass(slots=True)
 class LetGo:
-    """The source does not wait for the target any more, which is slower than most; said again while that is so."""
+    """The source does not wait for the target, which is slower than most; `over` if it does again.
+
+    Said in every round, since much is lost on a path that is too slow.
+    """
 
     kind: ClassVar[str] = "ack"
+    over: bool = False
 
 
 @dataclass(slots=True)

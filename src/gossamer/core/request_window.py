@@ -20,7 +20,8 @@ DELAY_S = 0.001
 _JITTER = 1 / 16
 """An answer that takes this much longer than the best is still in good time."""
 _EPOCH_S = 10.0
-"""A best time is forgotten after two of these: the path may be another by then."""
+"""A best time is forgotten after two of these: the path may be another by then. In each we look again, with hardly
+anything on the way."""
 _CLOCK_S = 1e-6
 """No answer is faster than the clock."""
 _TIMEOUT_MIN_S, _TIMEOUT_MAX_S = 0.01, 5.0
@@ -107,6 +108,7 @@ class RequestWindow:
         if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:
             self._best = {}, self._best[0]
             self._epoch = now
+            self._resize(self.size // 4)  # what waits for us on the way would pass for the path's own time
         this, before = self._best
         this[peer] = min(seconds, this.get(peer, seconds))
         return min(this[peer], before.get(peer, seconds))

@@ -29,6 +29,8 @@ _STEADY = 10
 """One that listened for this many times its last pause may leave for a short time again."""
 _UNANSWERED = 4
 """One that has not been answered for this many times `unlisten_after` listens."""
+_FORGETS = 3
+"""What a sender said counts for this many times `unlisten_after`."""
 _SENDERS_MAX = 500
 """Senders of which one message tells; if there are more, they take turns."""
 
@@ -42,6 +44,7 @@ class Listening(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._patience = ladder.settings.unlisten_after
+        self._telling: dict[int, float] = {}  # the receivers that our own sender has let go, and until when to tell them
         self._before: tuple[float, list[int], Backlog] | None = None  # since when they do not, who, and what it was
         self._pause = self._patience
         self._changed_at = 0.0
@@ -60,7 +63,7 @@ class Listening(Rung):
 
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """Tell the receivers that were let go; look whether this member can keep up, or has caught up."""
-        out.extend(Unicast(member, LetGo()) for member in self.ladder.pace.lagging())
+        self._tell(now, out)
         if self.ladder.hearing.on:
             if self.ladder.hearing.let_go:
                 self._look_behind(now, out)
@@ -69,14 +72,24 @@ class Listening(Rung):
         else:
             self._ask(out)
 
-    # Leaving.
+    # Letting go.
+
+    def _tell(self, now: float, out: Effects) -> None:
+        lagging = dict.fromkeys(self.ladder.pace.lagging(), now + _FORGETS * self._patience)
+        self._telling = {member: until for member, until in self._telling.items() if now < until} | lagging
+        out.extend(Unicast(member, LetGo(over=member not in lagging)) for member in self._telling)
 
     def _was_let_go(self, now: float, source: int, message: LetGo, out: Effects) -> None:
-        self.ladder.hearing.let_go[source] = now
+        if message.over:
+            self.ladder.hearing.let_go.pop(source, None)
+        else:
+            self.ladder.hearing.let_go[source] = now
+
+    # Leaving.
 
     def _look_behind(self, now: float, out: Effects) -> None:
         hearing = self.ladder.hearing
-        hearing.let_go = {s: at for s, at in hearing.let_go.items() if now - at < self._patience}
+        hearing.let_go = {s: at for s, at in hearing.let_go.items() if now - at < _FORGETS * self._patience}
         senders = [sender for sender in hearing.let_go if sender in self.ladder.streams]
         backlog = self._backlog(senders)
         if self._before is None or self._before[1] != senders or not senders:
@@ -85,8 +98,7 @@ class Listening(Rung):
             seen, behind = (after - before for after, before in zip(backlog, self._before[2], strict=True))
             self._before = now, senders, backlog
             if behind > _GROWS * seen > 0 or self.ladder.gaps.is_full():
-                share = f"{behind} of {seen} packets" if seen else "everything"
-                self._unlisten(now, f"let go by {', '.join(map(str, senders))}, missed {share}", out)
+                self._unlisten(now, f"let go by {', '.join(map(str, senders))}; {backlog[1]} packets behind", out)
 
     def _backlog(self, senders: list[int]) -> Backlog:
         """What was given up counts as behind: it was too late for it."""

@@ -9,6 +9,7 @@ in a queue of at most `queue_packets`; beyond that publishing is refused.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf
 
 from gossamer.core.declares import COPIES_KEPT, WINDOW, Declares
@@ -21,7 +22,7 @@ from gossamer.core.parts import Pace
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.bucket import Bucket
-from gossamer.flow.rate import RateController
+from gossamer.flow.rate import TRIAL_S, RateController
 from gossamer.flow.reports import Reports
 from gossamer.flow.window import Window
 
@@ -142,14 +143,14 @@ class PacedFlow(Pace):
         assert self._window is not None
         self._window.reported(now, source, report.seen, self._head())
         if self._controller is not None and self._controller.reported(now, source, report):
-            self._controller.judge(now, self._window.lagging, self._let_go, self._follow)
+            self._controller.judge(now, self._window.lagging, partial(self._let_go, now), self._follow)
             self._bucket.rate = self._controller.rate(now, self._window.lagging)
         if self._queue:
             self._release(now, out)
 
-    def _let_go(self, member: int) -> None:
+    def _let_go(self, now: float, member: int) -> None:
         assert self._window is not None
-        self._window.let_go(member, self._head())
+        self._window.let_go(member, self._head(), now + TRIAL_S)
 
     def _follow(self, member: int) -> None:
         assert self._window is not None

@@ -19,7 +19,7 @@ MUCH_SLOWER = 0.6
 _BLAME_S = 0.5
 _STALE_S = 1.0
 """A receiver that has not reported for this long says nothing about the path."""
-_TRIAL_S = 0.8
+TRIAL_S = 0.8
 """How long after a receiver was let go it is known what the others take."""
 _EXEMPT_S = 30.0
 
@@ -105,7 +105,7 @@ class RateController:
             if member not in lagging:
                 del self._let_go[member]  # it has caught up
                 self.paths[member] = Path(now, max(took, INITIAL_BYTES_PER_S))
-            elif now - at > _TRIAL_S and took > MUCH_SLOWER * usual:
+            elif now - at > TRIAL_S and took > MUCH_SLOWER * usual:
                 pause = 2 * self._exempt.get(member, (0.0, _EXEMPT_S / 2))[1]
                 self._exempt[member] = now + pause, pause
                 del self._let_go[member]

@@ -88,7 +88,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
     SeenReport: (16, (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER))),
-    LetGo: (26, ()),
+    LetGo: (26, (("over", FLAG),)),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
     Confirm: (24, (("last", LAST),)),
