@@ -44,7 +44,9 @@ class Listening(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._patience = ladder.settings.unlisten_after
-        self._telling: dict[int, float] = {}  # the receivers that our own sender has let go, and until when to tell them
+        self._telling: dict[
+            int, float
+        ] = {}  # the receivers that our own sender has let go, and until when to tell them
         self._before: tuple[float, list[int], Backlog] | None = None  # since when they do not, who, and what it was
         self._pause = self._patience
         self._changed_at = 0.0

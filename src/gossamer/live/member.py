@@ -418,6 +418,7 @@ class Member:
                     self._recorder.published(time(), packet)
             case Listen(on):
                 (self._transport.rejoin if on else self._transport.leave)()
+                self._recorder.noted(time(), self.me, "listen", "on" if on else "off")
             case Note():
                 self.suspicions += effect.kind == "suspect"
                 self._recorder.note(time(), self.me, effect)

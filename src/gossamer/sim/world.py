@@ -177,7 +177,7 @@ class World:
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
-        self._listen(member, Listen(on=True))
+        self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
         self._wake_at[member] = inf
@@ -429,6 +429,7 @@ class World:
     def _listen(self, member: int, effect: Listen) -> None:
         router = self.network.router
         router.set_deaf(router.deaf - {member} if effect.on else router.deaf | {member})
+        self.recorder.noted(self.now, member, "listen", "on" if effect.on else "off")
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))
