@@ -1,4 +1,4 @@
-"""A receiver that was let go leaves the multicast when it falls further behind, and comes back when it has caught up."""
+"""A receiver that was let go leaves the multicast when it falls further behind, and is back when it has caught up."""
 
 from random import Random
 

@@ -12,7 +12,7 @@ Packets that do not come say little: a line may be bad, and a peer may lack what
 was asked for has not come is the window halved. Delay says what loss cannot: that there is a queue.
 """
 
-_FIRST, _LEAST = 32, 8
+_FIRST, _LEAST = 32, 16
 SPARE = 20
 """Packets that may wait on the way: 30 KB, if they are as long as Ethernet allows."""
 DELAY_S = 0.001

@@ -23,6 +23,7 @@ from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.bucket import Bucket
 from gossamer.flow.rate import TRIAL_S, RateController
+from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.reports import Reports
 from gossamer.flow.window import Window
 
@@ -44,6 +45,8 @@ class PacedFlow(Pace):
         self._reports = Reports(ladder, half)
         self._controller = RateController() if settings.congestion != "none" else None
         self._bucket = Bucket(inf)
+        if self._controller is not None:
+            ladder.repair_queue.paced_by(RepairShare(self._bucket, self._controller.is_limiting))
         self._held_by = "application"
         self._timer = ladder.timer(self._release)
 

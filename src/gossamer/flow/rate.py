@@ -22,6 +22,7 @@ _STALE_S = 1.0
 TRIAL_S = 0.8
 """How long after a receiver was let go it is known what the others take."""
 _EXEMPT_S = 30.0
+_MOMENT_S = 0.25
 
 
 class RateController:
@@ -52,6 +53,10 @@ class RateController:
         """There was more to send than the rate allowed."""
         self._limited_at = now
 
+    def is_limiting(self, now: float) -> bool:
+        """Whether there was, a moment ago: then the rate is what the paths carry, as far as we know."""
+        return now - self._limited_at < _MOMENT_S
+
     def reported(self, now: float, member: int, report: SeenReport) -> bool:
         """Take in a report; returns whether it said anything about the path."""
         path, sent = self.paths.get(member), self._log.find(report.newest)
@@ -63,7 +68,7 @@ class RateController:
 
     def rate(self, now: float, lagging: Collection[int]) -> float:
         """Bytes per second that all receivers take which are followed."""
-        followed = self._followed(now, lagging)
+        followed = self._followed(now, lagging) or sorted(self.paths, key=self._rate_of)[-1:]  # if all are let go
         self.limiting = min(followed, key=self._rate_of, default=None)
         return self._rate_of(self.limiting) if self.limiting is not None else inf
 
