@@ -8,9 +8,14 @@ shortest of the round trip: packets that come in a clump wait for each other, wh
 the first of them does not wait (as in CoDel). While answers come in good time the window grows by a quarter in each
 round trip, by one for every fourth packet, so that no burst of requests makes a queue.
 
+Not all delay is a queue that we have made: a logger may be busy with its disk. So the window also grows as long as that
+pays, and now and then to see whether it would.
+
 Packets that do not come say little: a line may be bad, and a peer may lack what it is asked for. Only if most of what
 was asked for has not come is the window halved. Delay says what loss cannot: that there is a queue.
 """
+
+from typing import NamedTuple
 
 _FIRST, _LEAST = 32, 16
 SPARE = 20
@@ -30,6 +35,22 @@ _UNKNOWN = 0.05, 0.05
 _SMOOTHING = 0.125
 _GROWTH = 1.25
 _PEERS_MAX = 1000
+_TRY = 8
+"""At every so many changes we try a larger window, whatever the delay."""
+_GROWN = 0.1
+
+
+class _Period(NamedTuple):
+    """What came between two changes of the window."""
+
+    end: float
+    size: int
+    rate: float
+
+    def pays(self, before: "_Period") -> bool:
+        """Whether a larger window has brought more: on a full path it brings nothing but delay."""
+        grown = self.size / before.size - 1
+        return grown > _GROWN and self.rate > before.rate * (1 + grown / 2)
 
 
 class RequestWindow:
@@ -43,11 +64,13 @@ class RequestWindow:
         "_epoch",
         "_fraction",
         "_goal",
+        "_last",
         "_limit",
         "_missed",
         "_needed",
         "_patience",
         "_ratio",
+        "_turn",
         "_usual",
         "size",
     )
@@ -63,6 +86,8 @@ class RequestWindow:
         self._blind = 0  # of those missed: since an answer was timed
         self._patience = 1  # by which a timeout is longer than usual
         self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
+        self._last = _Period(0.0, self.size, 0.0)
+        self._turn = 0
         self._fraction = 0.0  # of a packet by which the window has grown
         self._needed = False
 
@@ -114,9 +139,11 @@ class RequestWindow:
         return min(this[peer], before.get(peer, seconds))
 
     def _change(self, now: float) -> None:
+        before, self._last = self._last, _Period(now, self.size, self._came / max(now - self._last.end, _CLOCK_S))
+        self._turn += 1
         if self._missed > self._came:
             size = self.size / 2
-        elif self._ratio >= 1.0:
+        elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
             size = _GROWTH * self.size
         else:
             size = (self.size + self.size * self._ratio + SPARE) / 2
