@@ -177,6 +177,18 @@ def test_a_sender_tells_a_receiver_that_it_does_not_wait_and_that_it_does_again(
     assert told(11.0) == []
 
 
+def test_a_receiver_that_was_let_go_and_has_everything_says_so_though_nothing_comes_any_more() -> None:
+    receiver = Receiver()
+    receiver.hear(0, 9)
+    receiver.said.clear()
+    receiver.tell(SENDER, LetGo())
+    assert [report.message.seen for report in receiver.messages(SeenReport)] == [10]
+    receiver.hear(12, 19)
+    receiver.said.clear()
+    receiver.tell(SENDER, LetGo())
+    assert not receiver.messages(SeenReport)
+
+
 def test_a_receiver_that_was_let_go_reports_no_further_than_its_first_gap() -> None:
     receiver = Receiver()
     receiver.tell(SENDER, LetGo())

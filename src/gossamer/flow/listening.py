@@ -17,7 +17,7 @@ from itertools import islice
 
 from gossamer.core.effects import Listen, Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
-from gossamer.core.messages import HowFar, LetGo, Progress
+from gossamer.core.messages import HowFar, LetGo, Progress, SeenReport
 from gossamer.core.packet_sets import Horizon
 
 _GROWS = 0.1
@@ -82,10 +82,13 @@ class Listening(Rung):
         out.extend(Unicast(member, LetGo(over=member not in lagging)) for member in self._telling)
 
     def _was_let_go(self, now: float, source: int, message: LetGo, out: Effects) -> None:
+        hearing, stream = self.ladder.hearing, self.ladder.streams.get(source)
         if message.over:
-            self.ladder.hearing.let_go.pop(source, None)
-        else:
-            self.ladder.hearing.let_go[source] = now
+            hearing.let_go.pop(source, None)
+            return
+        hearing.let_go[source] = now
+        if hearing.on and stream is not None and not stream.missing:
+            out.append(Unicast(source, SeenReport(stream.next)))  # it may send nothing more that we could report
 
     # Leaving.
 
