@@ -241,7 +241,8 @@ class ProtocolSettings:
     )
     request_packets: int = setting(
         0,
-        "Packets a member may ask a peer or a logger for at a time; 0 means no limit.",
+        "Packets that a member may have asked for at a time, at most: fewer if its path carries less; 0 means no limit,"
+        " and bursts of answers.",
         unit="packets",
         low=0,
     )
