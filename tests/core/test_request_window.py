@@ -196,6 +196,22 @@ def test_what_nobody_can_send_of_one_sender_does_not_keep_others_waiting() -> No
     assert now < 10.0  # however long nothing has come
 
 
+def test_a_note_that_a_packet_is_gone_is_an_answer() -> None:
+    asking, now = Asking(2048, adapts=True), 0.0
+    asking.add(7, 0, 5_000)
+    while now < 1.0:
+        wanted = asking.choose()
+        asking.asked(now, SERVER, wanted)
+        now += 0.01
+        asking.declined(now, SERVER, wanted)
+        assert asking.on_their_way == 0
+        for part in wanted[7].ranges():  # and this time nobody else could have it
+            asking.remove(7, *part)
+        if not asking.wanted:
+            break
+    assert now < 0.5
+
+
 def test_a_member_that_wants_thousands_of_ranges_asks_for_the_first_of_them() -> None:
     asking = Asking(64, adapts=True)
     for seqno in range(0, 20_000, 2):

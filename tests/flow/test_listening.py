@@ -87,6 +87,16 @@ def test_a_receiver_that_falls_behind_while_the_sender_waits_for_it_stays() -> N
     assert receiver.listens
 
 
+def test_a_receiver_that_was_cut_off_and_keeps_up_now_stays() -> None:
+    """It learns of all that it has missed with the first packet that it hears."""
+    receiver = Receiver()
+    receiver.wait(1.0, sent=100, heard=100, let_go=True)
+    receiver.wait(2.0, sent=100)
+    receiver.wait(3.0, sent=100, heard=100, let_go=True)
+    assert len(receiver.stack.streams[SENDER].missing) > 1_000
+    assert receiver.listens
+
+
 def test_a_receiver_that_gives_up_what_it_misses_falls_behind_too() -> None:
     receiver = Receiver(peer_rounds=1)
     receiver.wait(2.0, sent=100, heard=20, let_go=True)

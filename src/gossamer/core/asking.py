@@ -212,6 +212,22 @@ class Asking:
             if target == source:
                 self._window.measured(now, source, now - at)
 
+    def declined(self, now: float, source: int, numbers: PacketSets) -> None:
+        """`source` says that it cannot send these: that is an answer, too, and they are not on their way any more."""
+        if self._window is None:
+            return
+        gone = intersection(numbers, self._asked)
+        self._window.came(count(gone))
+        timed = [(s, n) for s, n in self._timed if s in gone and n in gone[s]]
+        for at, target in map(self._timed.pop, timed):
+            if target == source:
+                self._window.measured(now, source, now - at)
+        for sender, some in gone.items():
+            self._in_vain.setdefault(sender, RangeSet()).update(some)
+            self._overdue.setdefault(sender, RangeSet()).update(some)
+        self._asked = difference(self._asked, gone)
+        self._asked_count -= count(gone)
+
     def overdue(self, now: float) -> float:
         """Do not wait for what should have come by now; returns when to look again."""
         if self._window is None:

@@ -22,6 +22,9 @@ from gossamer.core.packet_sets import Horizon
 
 _GROWS = 0.1
 """A receiver falls behind if it misses this share of what a sender sends, for as long as we look."""
+_LOOKS = 2
+"""It is looked at this often in that time, and must fall behind each time: one that was cut off learns all at once
+what it has missed, and then keeps up."""
 _CAUGHT_UP_S = 0.5
 """One that misses no more than comes in this time has caught up."""
 _PAUSE_MAX_S = 60.0
@@ -48,6 +51,7 @@ class Listening(Rung):
             int, float
         ] = {}  # the receivers that our own sender has let go, and until when to tell them
         self._before: tuple[float, list[int], Backlog] | None = None  # since when they do not, who, and what it was
+        self._grown = 0  # how many times in a row it had got more
         self._pause = self._patience
         self._changed_at = 0.0
         self._answered_at = 0.0
@@ -98,11 +102,12 @@ class Listening(Rung):
         senders = [sender for sender in hearing.let_go if sender in self.ladder.streams]
         backlog = self._backlog(senders)
         if self._before is None or self._before[1] != senders or not senders:
-            self._before = now, senders, backlog
-        elif now - self._before[0] >= self._patience:
+            self._before, self._grown = (now, senders, backlog), 0
+        elif now - self._before[0] >= self._patience / _LOOKS:
             seen, behind = (after - before for after, before in zip(backlog, self._before[2], strict=True))
             self._before = now, senders, backlog
-            if behind > _GROWS * seen > 0 or self.ladder.gaps.is_full():
+            self._grown = self._grown + 1 if behind > _GROWS * seen > 0 or self.ladder.gaps.is_full() else 0
+            if self._grown >= _LOOKS:
                 self._unlisten(now, f"let go by {', '.join(map(str, senders))}; {backlog[1]} packets behind", out)
 
     def _backlog(self, senders: list[int]) -> Backlog:

@@ -115,10 +115,13 @@ class NegativeGossip(Repair):
 
     def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
         patient = self.ladder.gaps.patience(self, 0.0) > 0.0
+        self._asking.declined(now, source, message.gone)
         for sender, numbers in message.gone.items():
             if patient and source != sender:
                 numbers = self._noted_by_all(source, sender, numbers)
             self._move_on(now, sender, numbers, out)
+        if self._asking.wants_more():
+            self._ask(now, None, out)
 
     def _noted_by_all(self, source: int, sender: int, numbers: RangeSet) -> RangeSet:
         """What of `numbers` everybody in reach has collected by now; only what is wanted is remembered."""
