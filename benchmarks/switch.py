@@ -27,6 +27,7 @@ from tests.netns import MTU, Unavailable, check_available, delete, new_name, new
 
 SOURCE = Path(__file__).with_name("switch.c")
 END_TIMEOUT_S = 3.0
+CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"
 CONFIGURE = """
 link set lo up
 link set eth0 mtu {mtu} txqueuelen 10000 up
@@ -70,9 +71,10 @@ def _program() -> tuple[Path, AbstractContextManager[str]]:
 class Switch:
     """Hosts that hear each other through the switch, one for each port."""
 
-    def __init__(self, ports: list[Port]) -> None:
+    def __init__(self, ports: list[Port], tcp: str = "") -> None:
+        """`tcp` is the congestion control of the hosts, if it should not be the machine's."""
         check_available()
-        self.ports = ports
+        self.ports, self._tcp = ports, tcp
         self.nodes = new_nodes(new_name(), len(ports))
         self._process: subprocess.Popen[str] | None = None
 
@@ -142,6 +144,8 @@ class Switch:
         for number, node in enumerate(self.nodes, 1):
             lines = CONFIGURE.format(mtu=MTU, address=node.address, number=number)
             run("ip", "-n", node.namespace, "-batch", "-", stdin=lines)
+            if self._tcp:
+                run(*node.command("sysctl", "-qw", f"{CONGESTION_CONTROL}={self._tcp}"))
 
     def _remove(self) -> None:
         if self._process is not None:
