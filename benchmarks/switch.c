@@ -383,7 +383,7 @@ int main(int argc, char **argv) {
     waits[port_count] = (struct pollfd){STDIN_FILENO, POLLIN, 0};
     setvbuf(stdin, NULL, _IONBF, 0); /* or poll would not see a second line that was read with the first */
     prctl(PR_SET_TIMERSLACK, 1);
-    struct sched_param first = {.sched_priority = 1}; /* a switch does not wait for its hosts, if it has the right */
+    struct sched_param first = {.sched_priority = 50}; /* a switch does not wait for its hosts, if it has the right */
     sched_setscheduler(0, SCHED_RR, &first);
     printf("ready\n");
     fflush(stdout);

@@ -122,7 +122,9 @@ def _of_a_logger(ladder: Ladder) -> list[Rung]:
 
 
 def _is_paced(settings: ProtocolSettings) -> bool:
-    return bool(settings.rate_limit or settings.admission or settings.window or settings.reach)
+    return bool(settings.rate_limit or settings.admission or settings.window or settings.reach) or (
+        settings.congestion != "none"
+    )
 
 
 # What the choices mean, for those who run a stack or look at one from outside.
@@ -201,8 +203,8 @@ def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]
         if word in table:
             yield name, word, table[word].declares(settings)
     if _is_paced(settings):
-        names = ("reach", "admission", "window", "rate_limit")
-        name = next(name for name in names if getattr(settings, name))
+        names = ("reach", "admission", "congestion", "window", "rate_limit")
+        name = next(name for name in names if getattr(settings, name) not in (0, "none"))
         yield name, str(getattr(settings, name)), PacedFlow.declares(settings)
     if settings.suspect_after:
         yield "suspect_after", str(settings.suspect_after), Suspicion.declares(settings)

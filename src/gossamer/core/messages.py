@@ -141,10 +141,18 @@ class Solicit:
 
 @dataclass(slots=True)
 class SeenReport:
-    """The source has seen your packets up to, not including, `seen`: credit for a sender's window."""
+    """The source has seen your packets up to, not including, `seen`: credit for a sender's window.
+
+    With `at_us` it also tells of the path: `newest` came at that time, by the source's clock in microseconds, and was
+    the last of `received` packets that came by first pass. An executor that knows how long a packet had waited on this
+    host before it was read takes that off.
+    """
 
     kind: ClassVar[str] = "ack"
     seen: int
+    newest: int = 0
+    received: int = 0
+    at_us: int = 0
 
 
 @dataclass(slots=True)

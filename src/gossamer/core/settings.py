@@ -185,6 +185,12 @@ class ProtocolSettings:
         unit="1/s",
         low=0,
     )
+    congestion: str = setting(
+        "none",
+        "How a sender's rate follows what the network carries: not at all, or by the delay in queues that receivers"
+        " report. Turn it off where nothing can be congested, or set `rate_limit` to what you know.",
+        choices=("none", "delay"),
+    )
     admission: int = setting(
         0,
         "New packets wait while this many are buffered (004 §5); 0 means no limit.",

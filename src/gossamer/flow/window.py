@@ -87,11 +87,21 @@ class Window:
         if behind:
             self._charge(now, head, behind)
         if member in self.lagging and head - seen <= self.size // 2:
-            for those in (self.lagging, self._held_for, self._given_up):
-                those.pop(member, None)
+            self.follow(member, head)
         self._settle(head)
         if not self._shut(head):
             self._blocked_at = inf
+
+    def let_go(self, member: int, head: int) -> None:
+        """Do not wait for `member`, whose path carries much less than the others', until it has caught up."""
+        self._stop_waiting(member)
+        self._settle(head)
+
+    def follow(self, member: int, head: int) -> None:
+        """Wait for `member` again."""
+        for those in (self.lagging, self._held_for, self._given_up):
+            those.pop(member, None)
+        self._settle(head)
 
     def view_changed(self, now: float, others: list[int], head: int) -> None:
         """These are the receivers now; a new one begins where we are."""

@@ -53,6 +53,7 @@ from gossamer.core.messages import (
     Probe,
     Profile,
     Repair,
+    SeenReport,
 )
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
@@ -391,6 +392,8 @@ class Member:
                 else:
                     to_group += self._post.close(message, EVERYONE)
             elif isinstance(effect, Unicast):
+                if type(effect.message) is SeenReport and effect.message.at_us:
+                    self._say_when_it_came(effect.message)
                 to_one.setdefault(effect.to, []).extend(self._post.close(effect.message, effect.to))
             elif tracing or not isinstance(effect, Announce):
                 self._execute_rare(effect, to_one, to_application)
@@ -400,6 +403,12 @@ class Member:
             self._post.send_to_group(to_group, roster)
         for member, datagrams in to_one.items():
             self._post.send_to(member, datagrams, roster)
+
+    def _say_when_it_came(self, report: SeenReport) -> None:
+        """As the kernel has it: a process that is slow to read must not look like a slow network."""
+        waited = self._transport.waited()
+        if waited:
+            report.at_us = int((self.now() - waited) * 1e6)
 
     def _execute_rare(self, effect: Effect, to_one: dict[int, list[bytes]], to_application: list[Effect]) -> None:
         match effect:

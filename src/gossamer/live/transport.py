@@ -6,10 +6,12 @@ one; where it cannot, one at a time. IPv4 and IPv6 differ only in how the socket
 """
 
 import errno
+import fcntl
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
+from time import time
 from typing import Any, Protocol
 
 from gossamer.live.interfaces import find
@@ -64,6 +66,10 @@ _REFUSALS = frozenset(
         ),  # the interface, or our address on it, has gone: it may come back
     )
 )
+_SIOCGSTAMPNS = 0x8907
+_STAMP = Struct("@qq")
+_WAITED_MAX_S = 10.0
+"""A clock that jumped must not make us believe anything else."""
 _NO_GSO = frozenset((errno.EIO, errno.EINVAL, errno.EMSGSIZE, errno.EOPNOTSUPP))
 
 
@@ -122,6 +128,9 @@ class Transport(Protocol):
     def read(self, sock: socket.socket, handle: Handler) -> bool:
         """Hand over what is there, a bounded amount of it; returns whether there may be more."""
 
+    def waited(self) -> float:
+        """How long the datagram that was read last had been on this host by now, in seconds; 0 if that is not known."""
+
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can filter it out."""
 
@@ -160,6 +169,8 @@ class UdpTransport:
         self._buffer = bytearray(65_536)
         self._buffers = [self._buffer]
         self._view = memoryview(self._buffer)
+        self._read = self.multicast
+        self._stamp = bytearray(_STAMP.size)
 
     def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
         """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused.
@@ -181,6 +192,7 @@ class UdpTransport:
 
         Datagrams that come one by one are handed over together, if they come from one address.
         """
+        self._read = sock
         receive, buffers, left = sock.recvmsg_into, self._buffers, BYTES_PER_WAKEUP
         small: Datagrams = []
         origin: Address = ("", 0)
@@ -209,6 +221,19 @@ class UdpTransport:
         if small:
             handle(small, origin)
         return left <= 0
+
+    def waited(self) -> float:
+        """How long the datagram that was read last had been on this host by now, in seconds; 0 if that is not known.
+
+        The kernel keeps the time of arrival of the last datagram, so this costs nothing unless somebody asks.
+        """
+        try:
+            fcntl.ioctl(self._read, _SIOCGSTAMPNS, self._stamp)
+        except OSError:  # nothing was read yet, or this is not Linux
+            return 0.0
+        seconds, nanoseconds = _STAMP.unpack(self._stamp)
+        waited = time() - seconds - nanoseconds / 1e9
+        return waited if 0.0 < waited < _WAITED_MAX_S else 0.0
 
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can filter it out."""

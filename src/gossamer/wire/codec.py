@@ -84,7 +84,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG))),
     Leave: (14, (("freshness", NUMBER),)),
-    SeenReport: (16, (("seen", NUMBER),)),
+    SeenReport: (16, (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER))),
     Confirm: (24, (("last", LAST),)),
     Confirmed: (25, (("last", LAST),)),
     Recall: (17, (("since_ns", NUMBER),)),

@@ -1,0 +1,42 @@
+"""A rate in bytes, as a token bucket: what may go now, and when the next packet may."""
+
+_BURST_S = 0.001
+_LATE_S = 0.02
+_LATE_BYTES = 96_000
+"""A burst is at most a millisecond's worth. A sender that its event loop wakes late, because the host is busy, may make
+up for some of the time, but with no more than most queues have room for: beyond that, time that was not used is lost,
+or a late sender would overrun the queues on its way."""
+
+
+class Bucket:
+    """At most `rate` bytes a second. A packet goes as soon as the one before it is paid for, however long it is."""
+
+    __slots__ = ("_at", "_tokens", "rate")
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._tokens = 0.0
+        self._at = 0.0
+
+    def has_room(self, now: float) -> bool:
+        """Whether a packet may go now."""
+        return self.room(now) > 0
+
+    def room(self, now: float) -> float:
+        """How many bytes may go now; a packet may go while this is above zero."""
+        if now > self._at:
+            self._tokens = min(self._burst(), self._tokens + (now - self._at) * self.rate)
+            self._at = now
+        return self._tokens
+
+    def _burst(self) -> float:
+        return max(_BURST_S * self.rate, min(_LATE_S * self.rate, _LATE_BYTES))
+
+    def spend(self, size_bytes: int) -> None:
+        """This much was sent."""
+        self._tokens -= size_bytes
+
+    def wait(self, now: float) -> float:
+        """How long until a packet may go, in seconds."""
+        room = self.room(now)
+        return 0.0 if room > 0 else max(1e-6, -room / self.rate)

@@ -1,0 +1,112 @@
+"""The sender's rate: that of the receivers that it follows, and never of the slowest.
+
+Each receiver has a path (`path.py`) that would take a rate; the sender goes at the least of those that it follows. A
+receiver whose path takes much less than those of most others is not followed: it is blamed while it holds them up, and
+let go after a while, as the window does with one that reads too slowly. What most can take is known only after that; if
+it turns out not to be much more, the receiver is followed again, and not tried for a while.
+"""
+
+from collections.abc import Callable, Collection
+from math import inf
+
+from gossamer.core.messages import SeenReport
+from gossamer.flow.path import INITIAL_BYTES_PER_S, Path, Report
+from gossamer.flow.sent_log import SentLog
+
+MUCH_SLOWER = 0.6
+"""A receiver that takes less than this share of what most others take is much slower."""
+_BLAME_S = 0.5
+_STALE_S = 1.0
+"""A receiver that has not reported for this long says nothing about the path."""
+_TRIAL_S = 1.5
+"""How long after a receiver was let go it is known what the others take."""
+_EXEMPT_S = 30.0
+
+
+class RateController:
+    """What a sender knows of the paths to its receivers."""
+
+    def __init__(self) -> None:
+        self.paths: dict[int, Path] = {}
+        self.limiting: int | None = None
+        """The receiver that sets the rate."""
+        self._log = SentLog()
+        self._limited_at = -inf
+        self._blamed: tuple[int, float] | None = None  # who holds up the others, and since when
+        self._let_go: dict[int, tuple[float, float]] = {}  # when, and what its path took
+        self._exempt: dict[int, tuple[float, float]] = {}  # until when a receiver is not blamed, and for how long
+
+    def view_changed(self, now: float, others: Collection[int], rate: float) -> None:
+        """These are the receivers now; a new one gets what the others get."""
+        started = INITIAL_BYTES_PER_S if rate == inf else max(rate, INITIAL_BYTES_PER_S)
+        self.paths = {member: self.paths.get(member) or Path(now, started) for member in others}
+        self._let_go = {member: was for member, was in self._let_go.items() if member in self.paths}
+        self._exempt = {member: was for member, was in self._exempt.items() if member in self.paths}
+
+    def sent(self, now: float, first: int, packets: int, size_bytes: int) -> None:
+        """A burst has left."""
+        self._log.add(now, first, packets, size_bytes)
+
+    def had_to_wait(self, now: float) -> None:
+        """There was more to send than the rate allowed."""
+        self._limited_at = now
+
+    def reported(self, now: float, member: int, report: SeenReport) -> bool:
+        """Take in a report; returns whether it said anything about the path."""
+        path, sent = self.paths.get(member), self._log.find(report.newest)
+        if path is None or sent is None or not report.at_us:
+            return False
+        known = Report(report.at_us / 1e6, report.newest, report.received, sent.at, sent.total_bytes)
+        path.reported(now, known, limited_at=self._limited_at)
+        return True
+
+    def rate(self, now: float, lagging: Collection[int]) -> float:
+        """Bytes per second that all receivers take which are followed."""
+        followed = self._followed(now, lagging)
+        self.limiting = min(followed, key=self._rate_of, default=None)
+        return self._rate_of(self.limiting) if self.limiting is not None else inf
+
+    def judge(
+        self, now: float, lagging: Collection[int], let_go: Callable[[int], None], follow: Callable[[int], None]
+    ) -> None:
+        """Let go of a receiver that is much slower than most, and follow again one that is not."""
+        followed = self._followed(now, lagging)
+        if not followed:
+            return
+        usual = sorted(map(self._rate_of, followed))[len(followed) // 2]
+        self._reconsider(now, lagging, usual, follow)
+        slowest = min(followed, key=self._rate_of)
+        if not self._is_to_blame(now, slowest, usual):
+            self._blamed = None
+        elif self._blamed is None or self._blamed[0] != slowest:
+            self._blamed = slowest, now
+        elif now - self._blamed[1] > _BLAME_S:
+            self._blamed = None
+            self._let_go[slowest] = now, self.paths[slowest].delivered
+            let_go(slowest)
+
+    def _followed(self, now: float, lagging: Collection[int]) -> list[int]:
+        """The receivers that count; those that were silent for long count only if all were."""
+        followed = [member for member in self.paths if member not in lagging]
+        heard = [member for member in followed if now - self.paths[member].heard_at <= _STALE_S]
+        return heard or followed
+
+    def _rate_of(self, member: int) -> float:
+        return self.paths[member].rate
+
+    def _is_to_blame(self, now: float, member: int, usual: float) -> bool:
+        path = self.paths[member]
+        exempt = now < self._exempt.get(member, (0.0, 0.0))[0]
+        return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt
+
+    def _reconsider(self, now: float, lagging: Collection[int], usual: float, follow: Callable[[int], None]) -> None:
+        for member, (at, took) in [*self._let_go.items()]:
+            if member not in lagging:
+                del self._let_go[member]  # it has caught up
+                self.paths[member] = Path(now, max(took, INITIAL_BYTES_PER_S))
+            elif now - at > _TRIAL_S and took > MUCH_SLOWER * usual:
+                pause = 2 * self._exempt.get(member, (0.0, _EXEMPT_S / 2))[1]
+                self._exempt[member] = now + pause, pause
+                del self._let_go[member]
+                self.paths[member] = Path(now, max(took, INITIAL_BYTES_PER_S))
+                follow(member)
