@@ -34,7 +34,10 @@ _SPAN_S = 0.03
 """The delivered rate is measured over about this time: bursts and reports are milliseconds apart."""
 _FEEDBACK_S = 0.03
 """What a report says is about this old, besides the round trip."""
-_GROWTH_MAX, _CUT_MAX = 0.06, 0.3
+_CUT_MAX = 0.3
+_GROWTH, _GROWTH_BEYOND = 0.5, 0.1
+"""How much the rate grows while there is no queue, in the time after which we hear of one."""
+_KNOWN = 0.9
 _BASE_S = 5.0
 """The least delay is that of the last one or two times this."""
 _DRAIN_S = 0.15
@@ -80,6 +83,7 @@ class Path:
     """One receiver, as its sender sees it. `rate` is in bytes per second."""
 
     __slots__ = (
+        "_adapted_at",
         "_base",
         "_base_next",
         "_base_since",
@@ -133,6 +137,7 @@ class Path:
         self._best: deque[tuple[float, float]] = deque()  # when, and the delivered rates that were the best since
         self._peak = 0.0  # the highest delivered rate of late
         self._starting = True
+        self._adapted_at = now
         self._drain_until = self._drained_at = now
         self._capacity = self._capacity_next = 0.0  # the most that was delivered, in the last while
         self._capacity_since = self._overload_since = now
@@ -191,7 +196,9 @@ class Path:
         """The delivered rate, and the loss."""
         first, before, last = self._reports[0], self._reports[-2], self._reports[-1]
         share = min(1.0, (last.received - first.received) / (last.newest - first.newest))
-        self.delivered = share * (last.sent_bytes - first.sent_bytes) / (last.at - first.at)
+        came, sent = share * (last.sent_bytes - first.sent_bytes) / (last.at - first.at), self._sent()
+        self._learn_capacity(now, min(came, sent))
+        self.delivered = min(came, max(sent, self._capacity))  # what was held up somewhere comes all at once
         self._peak = max(self._peak, self.delivered)
         self._remember(now)
         self.loss = 1.0 - share
@@ -206,8 +213,10 @@ class Path:
         best.append((now, self.delivered))
         while best[0][0] < now - _MEMORY_S - self.round_trip:
             best.popleft()
-        self._capacity = max(self._capacity, self.delivered)
-        self._capacity_next = max(self._capacity_next, self.delivered)
+
+    def _learn_capacity(self, now: float, rate: float) -> None:
+        self._capacity = max(self._capacity, rate)
+        self._capacity_next = max(self._capacity_next, rate)
         if now - self._capacity_since > _CAPACITY_S:
             self._capacity, self._capacity_next, self._capacity_since = self._capacity_next, 0.0, now
 
@@ -216,6 +225,7 @@ class Path:
             self._start(now, limited)
         elif not self._suspect_loss(now, limited):
             self._steer(now, limited)
+        self._adapted_at = now
         self.rate = max(RATE_MIN, self.rate)
 
     def _start(self, now: float, limited: bool) -> None:
@@ -225,7 +235,7 @@ class Path:
             self._guess_capacity()
             self.rate = self._insist(now, self._carried() * (1 - _CUT_MAX))
         elif limited:
-            self.rate = max(2 * self.delivered, min(self.rate * (1 + _GROWTH_MAX), _AHEAD * self.delivered), self.rate)
+            self._grow(now, 2 * self.delivered)
 
     def _guess_capacity(self) -> None:
         """How much the path carries if others had filled it before we came.
@@ -251,13 +261,20 @@ class Path:
             self.rate = _DRAIN_SHARE * self._carried()
             return
         tau = 2 * (self.round_trip + _FEEDBACK_S)
-        change = min(_GROWTH_MAX, max(-_CUT_MAX, (target - queueing) / tau))
+        change = max(-_CUT_MAX, (target - queueing) / tau)
         if queueing > target / 2:
             self.rate = self._insist(now, self._carried() * (1 + change))
             return
         self.is_competing = False
         if limited:
-            self.rate = min(max(self.rate, self.delivered) * (1 + change), _AHEAD * max(self._peak, self.delivered))
+            self._grow(now, self.delivered)
+
+    def _grow(self, now: float, least: float) -> None:
+        """More, but not so much that a queue fills before we hear of it; quickly only up to what is known to work."""
+        share = min(1.0, (now - self._adapted_at) / (self.round_trip + _FEEDBACK_S))
+        growth = _GROWTH if self.rate < _KNOWN * self._capacity or self._starting else _GROWTH_BEYOND
+        most = _AHEAD * max(self._peak, self.delivered)
+        self.rate = max(least, min(self.rate * (1 + growth * share), max(most, self.rate)))
 
     def _carried(self) -> float:
         """What the path carries for us: what it delivers, if we sent as much as we might.
