@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 from math import inf
 
 from gossamer.core.messages import SeenReport
-from gossamer.flow.path import INITIAL_BYTES_PER_S, Path, Report
+from gossamer.flow.meter import Report
+from gossamer.flow.path import INITIAL_BYTES_PER_S, Path
 from gossamer.flow.sent_log import SentLog
 
 MUCH_SLOWER = 0.6
@@ -18,7 +19,7 @@ MUCH_SLOWER = 0.6
 _BLAME_S = 0.5
 _STALE_S = 1.0
 """A receiver that has not reported for this long says nothing about the path."""
-_TRIAL_S = 1.5
+_TRIAL_S = 0.8
 """How long after a receiver was let go it is known what the others take."""
 _EXEMPT_S = 30.0
 

@@ -1,0 +1,140 @@
+"""A link by hand: one bottleneck with a queue, a sender with its controller, receivers that report, and other traffic.
+
+Time goes in steps of a millisecond. It is a model of its own, beside the simulator's network, so that a mistake in one
+of them does not hide in the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from gossamer.core.messages import SeenReport
+from gossamer.flow.bucket import Bucket
+from gossamer.flow.rate import RateController
+
+PACKET = 1180
+STEP = 0.001
+REPORT_EVERY = 0.005
+
+
+@dataclass
+class Link:
+    """A drop-tail queue in front of a line. `others` says how many bytes others bring in a step, given the queue."""
+
+    rate: float
+    delay: float
+    queue_bytes: float = 256_000
+    loss: float = 0.0
+    others: Callable[[float, float, bool], float] = lambda now, queued, dropped: 0.0
+    queued: float = 0.0
+    dropped_before: bool = False
+    carried_of_others: float = 0.0
+
+    def step(self, now: float, packets: int) -> tuple[int, float]:
+        """Bring packets of ours and of others; returns how many of ours got in, and how long the last one waits."""
+        theirs = self.others(now, self.queued, self.dropped_before)
+        room = self.queue_bytes + self.rate * STEP - self.queued
+        wanted = packets * PACKET + theirs
+        share = min(1.0, room / wanted) if wanted else 1.0
+        self.dropped_before = share < 1.0
+        ours = int(packets * share)
+        self.carried_of_others += theirs * share
+        self.queued += ours * PACKET + theirs * share
+        wait = self.queued / self.rate
+        self.queued = max(0.0, self.queued - self.rate * STEP)
+        return ours, wait
+
+
+@dataclass
+class Lab:
+    """One sender that always has something to send, and a link to each receiver."""
+
+    links: dict[int, Link]
+    seed: int = 1
+    clock_offset: float = 1000.0
+    now: float = 100.0
+    sent: int = 0
+    dropped: dict[int, int] = field(default_factory=dict)
+    received: dict[int, int] = field(default_factory=dict)
+    stalled_until: float = 0.0
+    wants: Callable[[float], float] = lambda now: 1e12
+    lagging: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.rng = Random(self.seed)
+        self.controller = RateController()
+        self.bucket = Bucket(float("inf"))
+        self.arriving: dict[int, deque[tuple[float, int]]] = {m: deque() for m in self.links}
+        self.reports: deque[tuple[float, int, SeenReport]] = deque()
+        self.due = dict.fromkeys(self.links, 0.0)
+        self.dropped = dict.fromkeys(self.links, 0)
+        self.received = dict.fromkeys(self.links, 0)
+        self.owed = 0.0
+        self.controller.view_changed(self.now, list(self.links), self.bucket.rate)
+        self.bucket.rate = self.controller.rate(self.now, self.lagging)
+
+    def run(self, seconds: float) -> Lab:
+        """Let time pass."""
+        for _ in range(round(seconds / STEP)):
+            self.now += STEP
+            self.hear()
+            packets = 0 if self.now < self.stalled_until else self.send()
+            for member, link in self.links.items():
+                self.carry(member, link, packets)
+        return self
+
+    def send(self) -> int:
+        self.owed = min(self.owed + self.wants(self.now) * STEP, 64e6)
+        packets = size = 0
+        room = self.bucket.room(self.now)
+        while room > size and self.owed >= PACKET:
+            size += PACKET
+            packets += 1
+            self.owed -= PACKET
+        if self.owed >= PACKET:
+            self.controller.had_to_wait(self.now)
+        if packets:
+            self.bucket.spend(size)
+            self.controller.sent(self.now, self.sent, packets, size)
+            self.sent += packets
+        return packets
+
+    def carry(self, member: int, link: Link, packets: int) -> None:
+        got, wait = link.step(self.now, packets)
+        self.dropped[member] += packets - got
+        arrives = self.now + wait + link.delay
+        for seqno in range(self.sent - packets, self.sent - packets + got):
+            if self.rng.random() >= link.loss:
+                self.arriving[member].append((arrives, seqno))
+        self.receive(member, link)
+
+    def receive(self, member: int, link: Link) -> None:
+        arriving, newest, at = self.arriving[member], -1, 0.0
+        while arriving and arriving[0][0] <= self.now:
+            at, newest = arriving.popleft()
+            self.received[member] += 1
+        if newest >= 0 and self.now >= self.due[member]:
+            self.due[member] = self.now + REPORT_EVERY
+            at_us = round((at + self.clock_offset) * 1e6)
+            report = SeenReport(newest + 1, newest, self.received[member], at_us)
+            self.reports.append((self.now + link.delay, member, report))
+
+    def hear(self) -> None:
+        while self.reports and self.reports[0][0] <= self.now:
+            _, member, report = self.reports.popleft()
+            if self.controller.reported(self.now, member, report):
+                self.controller.judge(self.now, self.lagging, self.lagging.add, self.lagging.remove)
+                self.bucket.rate = self.controller.rate(self.now, self.lagging)
+
+    def over(self, seconds: float) -> dict[int, tuple[float, float]]:
+        """Run on; by receiver: bytes per second that came, and the share of packets that the queue dropped."""
+        before, drops, sent = dict(self.received), dict(self.dropped), self.sent
+        self.run(seconds)
+        packets = max(1, self.sent - sent)
+        return {
+            m: ((self.received[m] - before[m]) * PACKET / seconds, (self.dropped[m] - drops[m]) / packets)
+            for m in self.links
+        }
