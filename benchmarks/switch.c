@@ -10,7 +10,7 @@
  *
  *   netns      the network namespace of the port's host
  *   down_mbit  bandwidth to the host, 0 for no limit          up_mbit    bandwidth from the host, 0 for no limit
- *   queue      bytes that may wait before each of the two     loss       share of frames to the host that are lost
+ *   queue      bytes on the cable that may wait for either    loss       share of frames to the host that are lost
  *   delay_us   one way, on the way to the host                jitter_us  at most so much more, at random
  *
  * It says "ready" when all ports are open. Then each line of standard input is an order: "stats" prints the counters of
@@ -148,7 +148,7 @@ static int64_t pass(struct link *link, double queue, int len, int64_t now) {
     if (link->mbit <= 0) return now;
     int64_t wait = link->free_at > now ? link->free_at - now : 0;
     double ns_per_byte = 8000.0 / link->mbit;
-    if ((double)wait + len * ns_per_byte > queue * ns_per_byte && wait) {
+    if (wait && (double)wait + (len + WIRE_EXTRA) * ns_per_byte > queue * ns_per_byte) {
         link->dropped++;
         return -1;
     }

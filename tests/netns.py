@@ -127,13 +127,7 @@ class Network:
 
         It ends by itself after `CHILD_LIMIT_S`, with this process, and at the latest with the network.
         """
-        script = (
-            f"import ctypes, signal, sys; signal.alarm({CHILD_LIMIT_S}); ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
-            f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
-        )
-        command = self.nodes[node].command(sys.executable, "-c", script, *arguments)
-        pipe = subprocess.PIPE
-        self._children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT))
+        self._children.append(start(self.nodes[node], function, *arguments))
         return self._children[-1]
 
     def lose(self, percent: int) -> None:
@@ -200,6 +194,17 @@ class Network:
             child.communicate()
         for node in (*self.nodes, self.hub):
             delete(node.namespace)
+
+
+def start(node: Node, function: Callable[..., None], *arguments: str) -> subprocess.Popen[str]:
+    """As `Network.start`, but nobody ends it before its time."""
+    script = (
+        f"import ctypes, signal, sys; signal.alarm({CHILD_LIMIT_S}); ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
+        f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
+    )
+    pipe = subprocess.PIPE
+    command = node.command(sys.executable, "-c", script, *arguments)
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
 
 
 def say(what: Any) -> None:
