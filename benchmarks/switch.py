@@ -30,11 +30,13 @@ END_TIMEOUT_S = 3.0
 CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"
 CONFIGURE = """
 link set lo up
-link set eth0 mtu {mtu} txqueuelen 10000 up
+link set eth0 mtu {mtu} address {mac} txqueuelen 10000 up
 address add {address}/24 dev eth0
 address add fd77::{number:x}/64 dev eth0 nodad
 route add 224.0.0.0/4 dev eth0
 """
+KNOW = "neighbor add {address} lladdr {mac} dev eth0 nud permanent\n"
+"""Hosts know each other's addresses: a question that is lost at the start would cost a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ def _program() -> tuple[Path, AbstractContextManager[str]]:
     program = Path(directory.name) / "switch"
     run(compiler, "-O2", "-o", str(program), str(SOURCE))
     return program, directory
+
+
+def _mac(number: int) -> str:
+    return f"02:00:00:00:00:{number:02x}"
 
 
 class Switch:
@@ -142,7 +148,9 @@ class Switch:
         self._process = subprocess.Popen([str(program), *ports], stdin=pipe, stdout=pipe, text=True)
         self._line()
         for number, node in enumerate(self.nodes, 1):
-            lines = CONFIGURE.format(mtu=MTU, address=node.address, number=number)
+            lines = CONFIGURE.format(mtu=MTU, address=node.address, mac=_mac(number), number=number)
+            others = [(n, other) for n, other in enumerate(self.nodes, 1) if n != number]
+            lines += "".join(KNOW.format(address=other.address, mac=_mac(n)) for n, other in others)
             run("ip", "-n", node.namespace, "-batch", "-", stdin=lines)
             if self._tcp:
                 run(*node.command("sysctl", "-qw", f"{CONGESTION_CONTROL}={self._tcp}"))
