@@ -25,6 +25,9 @@ def stats(
 ) -> int:
     """Show the counters of every member of a GROUP: what arrived by which rung, what was lost, and why.
 
+    A second table is about those that publish: how fast the network lets them send, what holds them back, how long
+    packets wait in queues on their way, and which receivers they do not wait for.
+
     Exit code 1 if nobody answers.
 
     Examples:
@@ -38,6 +41,8 @@ def stats(
         typer.echo(json.dumps(profiles))
     elif profiles:
         Console().print(ledger(f"group {group}", profiles))
+        if any(profile["stats"]["published"] for profile in profiles):
+            Console().print(senders(profiles))
     return _heard(group, profiles)
 
 
@@ -97,6 +102,30 @@ def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
         if profile["stats"]["log"].get("refusing"):
             table.add_row(f"  [red]refuses: {profile['stats']['log']['refusing']}[/]")
     return table
+
+
+def senders(profiles: list[dict[str, Any]]) -> Table:
+    """What sets the pace of every member that publishes."""
+    names = {str(profile["member"]): profile["name"] for profile in profiles}
+    table = Table(title="senders", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for name in ("sender", "may send", "held by", "in queues", "lost on the way", "does not wait for"):
+        table.add_column(name, no_wrap=True)
+    for profile in profiles:
+        if profile["stats"]["published"]:
+            table.add_row(profile["name"], *_sender(profile["stats"], names))
+    return table
+
+
+def _sender(one: dict[str, Any], names: dict[str, str]) -> list[str]:
+    pace, paths = one["pace"], one["pace"]["paths"].values()
+    receiver = "" if pace["receiver"] is None else f" to {names.get(str(pace['receiver']), pace['receiver'])}"
+    return [
+        "no limit" if pace["rate"] is None else f"{pace['rate'] * 8 / 1e6:,.1f} Mbit/s",
+        pace["held_by"] + receiver,
+        f"{max((path['queueing'] for path in paths), default=0.0) * 1e3:.1f} ms",
+        f"{max((path['loss'] for path in paths), default=0.0):.1%}",
+        ", ".join(names.get(str(member), str(member)) for member in one["lagging"]),
+    ]
 
 
 def _heard(group: str, profiles: list[dict[str, Any]]) -> int:

@@ -6,6 +6,8 @@ others, the `Pace` when something published may be sent, the `Membership` who be
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any, ClassVar
 
 from gossamer.core.ids import Phase
@@ -139,6 +141,38 @@ class Order(Rung):
         """Everything of `sender` from `first` on is awaited again: what is held of it comes again, or is lost again."""
 
 
+@dataclass(frozen=True, slots=True)
+class PathLimits:
+    """The path to one receiver, as a sender sees it; in bytes per second and seconds."""
+
+    rate: float
+    delivered: float
+    queueing: float
+    round_trip: float
+    loss: float
+    contested: bool
+    """Whether others keep the path's queue full."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaceLimits:
+    """What sets the pace of a sender."""
+
+    rate: float = inf
+    """Bytes per second; infinite if nothing limits it."""
+    held_by: str = "application"
+    """What kept it from sending more when it last looked: there was nothing to send, or the window was closed, ..."""
+    receiver: int | None = None
+    """The receiver on whose account that was, if there is one."""
+    paths: dict[int, PathLimits] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data; a rate of None is unlimited."""
+        paths = {str(member): asdict(path) for member, path in self.paths.items()}
+        rate = self.rate if self.rate < inf else None
+        return {"rate": rate, "held_by": self.held_by, "receiver": self.receiver, "paths": paths}
+
+
 class Pace(Rung):
     """How fast a member may publish. This one sets no limit."""
 
@@ -159,6 +193,10 @@ class Pace(Rung):
     def lagging(self) -> list[int]:
         """Receivers that the sender does not wait for, because they cannot keep up."""
         return []
+
+    def limits(self) -> PaceLimits:
+        """How fast the member may send now, and what keeps it from sending more."""
+        return PaceLimits()
 
 
 class Membership(Rung):

@@ -122,9 +122,9 @@ class Meter:
         first, before, last = self._reports[0], self._reports[-2], self._reports[-1]
         size = last.sent_bytes - first.sent_bytes
         self._packets = last.newest - first.newest
-        got = min(1.0, (last.received - first.received) / self._packets)
+        got = min(1.0, max(0.0, (last.received - first.received) / self._packets))
         self.loss = 1.0 - got
-        self.latest_loss = max(0.0, 1.0 - (last.received - before.received) / (last.newest - before.newest))
+        self.latest_loss = min(1.0, max(0.0, 1.0 - (last.received - before.received) / (last.newest - before.newest)))
         self.came = got * size / (last.at - first.at)
         self.sent = size / max(1e-6, last.sent_at - first.sent_at)
         if self.queueing < max(_EMPTY_S, self.high / 2):

@@ -17,7 +17,7 @@ from gossamer.core.ids import Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import SeenReport
 from gossamer.core.packets import Run
-from gossamer.core.parts import Pace
+from gossamer.core.parts import Pace, PaceLimits
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.bucket import Bucket
@@ -49,7 +49,7 @@ class PacedFlow(Pace):
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """Admission counts what the buffer holds; the reach is measured from a window; a rate needs its reports."""
-        needs = (COPIES_KEPT,) if settings.admission else ()
+        needs: tuple[str, ...] = (COPIES_KEPT,) if settings.admission else ()
         needs += (WINDOW,) if settings.reach or settings.congestion != "none" else ()
         return Declares(needs=needs, provides=(WINDOW,) if settings.window else ())
 
@@ -85,6 +85,15 @@ class PacedFlow(Pace):
     def lagging(self) -> list[int]:
         """Receivers that are let go."""
         return [] if self._window is None else list(self._window.lagging)
+
+    def limits(self) -> PaceLimits:
+        """How fast the member may send now, and what keeps it from sending more."""
+        held_by, controller, window = self._held_by, self._controller, self._window
+        receiver = window.slowest() if window is not None and held_by == "window" else None
+        if controller is None:
+            return PaceLimits(inf, held_by, receiver)
+        receiver = controller.limiting if held_by == "path" else receiver
+        return PaceLimits(self._bucket.rate, held_by, receiver, controller.limits())
 
     def room(self) -> int:
         """How many more packets the queue takes."""

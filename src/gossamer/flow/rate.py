@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from math import inf
 
 from gossamer.core.messages import SeenReport
+from gossamer.core.parts import PathLimits
 from gossamer.flow.meter import Report
 from gossamer.flow.path import INITIAL_BYTES_PER_S, Path
 from gossamer.flow.sent_log import SentLog
@@ -66,6 +67,20 @@ class RateController:
         followed = self._followed(now, lagging)
         self.limiting = min(followed, key=self._rate_of, default=None)
         return self._rate_of(self.limiting) if self.limiting is not None else inf
+
+    def limits(self) -> dict[int, PathLimits]:
+        """All paths, for people who want to look."""
+        return {
+            member: PathLimits(
+                path.rate,
+                path.delivered,
+                path.meter.queueing,
+                path.meter.round_trip,
+                path.meter.loss,
+                path.share.is_contested,
+            )
+            for member, path in self.paths.items()
+        }
 
     def judge(
         self, now: float, lagging: Collection[int], let_go: Callable[[int], None], follow: Callable[[int], None]

@@ -92,6 +92,10 @@ class Window:
         if not self._shut(head):
             self._blocked_at = inf
 
+    def slowest(self) -> int | None:
+        """The receiver that is followed and has seen least, if there is any."""
+        return min(self._followed(), key=self._reported.__getitem__, default=None)
+
     def let_go(self, member: int, head: int) -> None:
         """Do not wait for `member`, whose path carries much less than the others', until it has caught up."""
         self._stop_waiting(member)

@@ -56,7 +56,7 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
         dissemination="trees" if trees else "multicast",
         buffer_packets=BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
         buffer_bytes=BUFFER_BYTES,
-        congestion="none" if transport.endpoint.is_loopback else "delay",
+        congestion="none" if transport.endpoint.is_loopback or "rate_limit" in settings.tuning else "delay",
         window=window,
         reach=max(4 * window, BUFFER_BYTES * 3 // 4 // datagram),
         request_packets=window,

@@ -1,0 +1,195 @@
+"""The rate that follows the path, on a link by hand: what it uses, what it drops, whom it leaves room for."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from gossamer.core.messages import SeenReport
+from gossamer.flow.bucket import Bucket
+from gossamer.flow.rate import RateController
+from gossamer.flow.sent_log import SentLog
+from tests.flow.link import PACKET, STEP, Lab, Link
+
+MBIT = 125_000.0
+
+
+class Greedy:
+    """A flow that fills the queue: a packet more per round trip, and less by a part when it loses one."""
+
+    def __init__(self, rate: float, delay: float) -> None:
+        self.rate, self.round_trip = rate, 2 * delay
+        self.window = 20.0 * PACKET
+        self.cut_at = 0.0
+        self.has_lost = False
+
+    def __call__(self, now: float, queued: float, dropped: bool) -> float:
+        round_trip = self.round_trip + queued / self.rate
+        if dropped and now - self.cut_at > round_trip:
+            self.window *= 0.7
+            self.cut_at, self.has_lost = now, True
+        else:
+            self.window += (PACKET if self.has_lost else self.window) * STEP / round_trip
+        return self.window / round_trip * STEP
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("delay", [0.0002, 0.001, 0.01, 0.05])
+@pytest.mark.parametrize("mbit", [10, 100, 1000])
+def test_a_link_is_used_without_overflowing_it(mbit, delay, loss):
+    lab = Lab({1: Link(mbit * MBIT, delay, loss=loss)})
+    lab.run(1.0)
+    came, dropped = lab.over(4.0)[1]
+    assert came >= 0.93 * (1 - loss) * mbit * MBIT
+    assert dropped <= 0.012
+
+
+@pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
+def test_random_loss_does_not_slow_a_sender_down(loss):
+    """A link so fast that nothing ever queues: what is lost has nothing to do with the rate."""
+    rates = []
+    for share in (0.0, loss):
+        lab = Lab({1: Link(1e12, 0.001, loss=share)}, wants=lambda now: 40e6)
+        lab.run(2.0)
+        rates.append(lab.over(2.0)[1][0])
+    assert rates[1] >= 0.97 * (1 - loss) * rates[0]
+
+
+def test_the_queue_stays_short():
+    lab = Lab({1: Link(100 * MBIT, 0.005)})
+    lab.run(2.0)
+    waits = [lab.run(0.01).links[1].queued / (100 * MBIT) for _ in range(200)]
+    assert max(waits) <= 0.012
+    assert sum(waits) / len(waits) <= 0.007
+
+
+def test_a_link_that_becomes_slower_or_faster_is_followed():
+    lab = Lab({1: Link(100 * MBIT, 0.002)}).run(3.0)
+    for mbit in (10, 100, 40):
+        lab.links[1].rate = mbit * MBIT
+        lab.run(1.5)
+        came, dropped = lab.over(2.0)[1]
+        assert came >= 0.93 * mbit * MBIT
+        assert dropped <= 0.01
+
+
+def test_a_host_that_stands_still_now_and_then_does_not_lose_its_rate():
+    lab = Lab({1: Link(100 * MBIT, 0.01)}).run(2.0)
+    for _ in range(5):
+        lab.stalled_until = lab.now + 0.05
+        lab.run(0.5)
+    came, dropped = lab.over(2.0)[1]
+    assert came >= 0.95 * 100 * MBIT
+    assert dropped <= 0.01
+
+
+@pytest.mark.parametrize("delay", [0.001, 0.02])
+@pytest.mark.parametrize("first", ["we", "they", "both"])
+def test_a_flow_that_fills_the_queue_and_we_get_at_least_a_quarter_each(delay, first):
+    link = Link(100 * MBIT, delay)
+    lab = Lab({1: link}, wants=lambda now: 0.0 if first == "they" and now < 103.0 else 1e12)
+    if first == "we":
+        lab.run(3.0)
+    link.others = Greedy(100 * MBIT, delay)
+    lab.run(4.0)
+    theirs = link.carried_of_others
+    came, _ = lab.over(12.0)[1]
+    assert came >= 0.25 * 100 * MBIT
+    assert link.carried_of_others - theirs >= 0.25 * 100 * MBIT * 12.0
+
+
+def test_a_receiver_that_is_much_slower_is_let_go_and_the_others_get_all():
+    lab = Lab({1: Link(100 * MBIT, 0.001), 2: Link(100 * MBIT, 0.001), 3: Link(10 * MBIT, 0.001)})
+    lab.run(2.0)
+    assert lab.lagging == {3}
+    for member in (1, 2):
+        came, dropped = lab.over(1.0)[member]
+        assert came >= 0.95 * 100 * MBIT
+        assert dropped <= 0.01
+
+
+def test_a_receiver_that_is_a_little_slower_is_followed():
+    lab = Lab({1: Link(100 * MBIT, 0.001), 2: Link(80 * MBIT, 0.001)})
+    lab.run(4.0)
+    assert not lab.lagging
+    came, dropped = lab.over(10.0)[2]
+    assert came >= 0.95 * 80 * MBIT
+    assert dropped <= 0.01
+
+
+def test_if_most_are_slow_the_sender_goes_at_their_rate():
+    lab = Lab({1: Link(100 * MBIT, 0.001), 2: Link(10 * MBIT, 0.001), 3: Link(10 * MBIT, 0.001)})
+    lab.run(3.0)
+    assert not lab.lagging
+    assert lab.over(2.0)[2][1] <= 0.01
+
+
+def test_a_receiver_that_died_does_not_hold_the_rate_down():
+    lab = Lab({1: Link(100 * MBIT, 0.001), 2: Link(100 * MBIT, 0.001)}).run(2.0)
+    lab.controller.paths[2].rate = 1e5
+    del lab.links[2]  # it says nothing any more
+    lab.run(2.0)
+    assert lab.bucket.rate >= 0.9 * 100 * MBIT
+
+
+def test_two_senders_whose_clocks_differ_by_years_see_the_same_path():
+    labs = [Lab({1: Link(50 * MBIT, 0.004)}, clock_offset=offset).run(2.0) for offset in (0.0, 1e8)]
+    rates = [lab.over(1.0)[1][0] for lab in labs]
+    assert rates[0] == pytest.approx(rates[1], rel=0.02)
+
+
+def test_reports_that_cannot_be_true_change_nothing():
+    lab = Lab({1: Link(100 * MBIT, 0.001)}).run(2.0)
+    before = lab.bucket.rate
+    path = lab.controller.paths[1]
+    newest = lab.sent - 1
+    good = SeenReport(newest, newest, lab.received[1], 1)
+    for report in (
+        SeenReport(2**62, 2**62, 2**62, 2**62),  # never sent
+        SeenReport(newest, newest, 0, 1),  # before it was sent, and from a clock that went back
+        SeenReport(newest, 0, 2**62, 2**62),  # forgotten long ago, or older than the last
+    ):
+        lab.controller.reported(lab.now, 1, report)
+    lab.controller.reported(lab.now, 77, good)  # not a receiver
+    assert lab.controller.rate(lab.now, ()) == before
+    assert 0.0 < path.rate < inf
+
+
+def test_a_bucket_allows_a_millisecond_at_a_time():
+    bucket = Bucket(10e6)
+    sent = 0
+    for step in range(1000):
+        now = 1.0 + step * 0.001
+        while bucket.room(now) > 0:
+            bucket.spend(1000)
+            sent += 1000
+    assert sent == pytest.approx(10e6, rel=0.02)
+    assert bucket.room(5.0) <= 96_000  # a sender that was late for seconds does not make up for them
+    assert Bucket(200e6).room(5.0) == 200e3
+
+
+def test_a_packet_that_is_longer_than_a_burst_goes_and_the_next_one_waits():
+    bucket = Bucket(1e6)
+    assert bucket.room(1.0) > 0
+    bucket.spend(60_000)
+    assert bucket.room(1.0) < 0
+    assert bucket.wait(1.0) == pytest.approx(0.04, rel=0.1)
+
+
+def test_the_log_of_bursts_forgets_the_oldest_and_knows_the_rest():
+    log = SentLog()
+    for burst in range(40_000):
+        log.add(burst * 0.001, burst * 10, 10, 10_000)
+    assert log.find(0) is None
+    assert log.find(400_000) is None
+    found = log.find(399_994)
+    assert found is not None
+    assert found.at == pytest.approx(39.999)
+    assert found.total_bytes == pytest.approx(399_995_000)
+
+
+def test_without_receivers_there_is_no_limit():
+    controller = RateController()
+    controller.view_changed(0.0, [], inf)
+    assert controller.rate(0.0, ()) == inf
