@@ -159,9 +159,9 @@ def processor_ticks() -> tuple[int, int]:
     return idle + waiting + nice * (os.nice(0) <= 0), sum(ticks)
 
 
-async def observe(system: System, row: Row, seconds: float, loop: str) -> Outcome:
+async def observe(system: System, row: Row, seconds: float, loop: str, tcp: str = "") -> Outcome:
     """Measure one system on one network; raises Failed if it does not finish."""
-    with Switch(row.ports()) as switch:
+    with Switch(row.ports(), tcp) as switch:
         hosts = [Host.on(node) for node in switch.nodes]
         subscribers = tuple(hosts[1 : 1 + row.subscribers])
         place = Place(hosts[0], subscribers, hosts[1 + row.subscribers] if row.logger else None)

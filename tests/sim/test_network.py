@@ -191,3 +191,18 @@ def test_unicasts_in_a_tree_arrive_and_are_accounted_for_as_their_paths_say(scen
             packets, size = crossed.get(link // 2, (0, 0))
             crossed[link // 2] = (packets + 1, size + i)
     assert network.accounting.per_link() == crossed
+
+
+def test_repetitions_leave_room_on_a_link_that_carries_less_than_what_is_published(scenario):
+    """At a fixed period the queue would be full of repetitions as long as there is anything to repeat."""
+    made = scenario(
+        duration=20.0,
+        linger=60.0,
+        topology={"kind": "star", "members": 3, "slow": [2], "slow_bandwidth": 250e3, "queue": 10},
+        traffic={"rate": 60.0, "size": 1024},
+        loss={"member": 0.2},
+        protocol={"name": "basic"},
+    )
+    result = simulate(made)
+    assert result["outstanding"] == 0
+    assert 0 < result["queue_drops"] < 25 * result["packets"]["sent"]
