@@ -38,6 +38,13 @@ class Unicast:
 
 
 @dataclass(slots=True)
+class Listen:
+    """Hear the group's multicast from now on, or not: leave it, so that the network does not carry it here."""
+
+    on: bool
+
+
+@dataclass(slots=True)
 class Announce:
     """These packets now exist: what was published travels under their ids."""
 
@@ -166,6 +173,7 @@ class NameTaken:
 Effect = (
     Multicast
     | Unicast
+    | Listen
     | Announce
     | Refuse
     | Deliver

@@ -195,6 +195,10 @@ class Gaps:
         """Whether the application is asked what is worth repairing."""
         return self._say is not None
 
+    def is_full(self) -> bool:
+        """Whether so much waits for its turn that no more first passes are taken in."""
+        return self._order.is_full()
+
     def urgent(self, wanted: PacketSets) -> PacketSets:
         """Of `wanted`, what need not wait for a place where it can wait for its turn."""
         return self._order.urgent(wanted)

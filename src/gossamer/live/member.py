@@ -19,6 +19,7 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    Listen,
     MarkStable,
     Multicast,
     NameTaken,
@@ -415,6 +416,9 @@ class Member:
             case Announce(run):
                 for packet in run:
                     self._recorder.published(time(), packet)
+            case Listen(on):
+                (self._transport.rejoin if on else self._transport.leave)()
+                self._recorder.noted(time(), self.me, "listen", "on" if on else "off")
             case Note():
                 self.suspicions += effect.kind == "suspect"
                 self._recorder.note(time(), self.me, effect)

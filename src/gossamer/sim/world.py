@@ -18,6 +18,7 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    Listen,
     MarkStable,
     Multicast,
     Note,
@@ -126,6 +127,7 @@ class World:
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
             Note: self._note,
+            Listen: self._listen,
             BecomeMember: self._become_member,
             BecomeStranger: self._become_stranger,
         }
@@ -175,6 +177,7 @@ class World:
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
+        self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
         self._wake_at[member] = inf
@@ -422,6 +425,11 @@ class World:
             there = self.states[effect.peer] == UP and self.network.connects(member, effect.peer)
             self.suspicions["false" if there else "true"] += 1
         self.recorder.note(self.now, member, effect)
+
+    def _listen(self, member: int, effect: Listen) -> None:
+        router = self.network.router
+        router.set_deaf(router.deaf - {member} if effect.on else router.deaf | {member})
+        self.recorder.noted(self.now, member, "listen", "on" if effect.on else "off")
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))
