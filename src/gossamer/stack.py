@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
+from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
 from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
@@ -312,6 +312,7 @@ class Stack:
             if member in self.acknowledged:
                 self.acknowledged[member].pop(sender, None)
         self.streams.retire(now, sender)
+        self._out.append(ForgetSender(sender))
 
     def revive(self, now: float, sender: int) -> None:
         """Speak again of a sender that was retired."""

@@ -110,6 +110,20 @@ class Collect:
 
 
 @dataclass(slots=True)
+class ForgetCollected:
+    """Forget which packets of `sender` were collected from this member's log: nobody will speak of it again."""
+
+    sender: int
+
+
+@dataclass(slots=True)
+class ForgetSender:
+    """Forget how far the application is with `sender`: it left long ago, and everything of it was handed over."""
+
+    sender: int
+
+
+@dataclass(slots=True)
 class TellHoldings:
     """Tell `to` which packets this member's log holds that were logged since `since_ns` (of the epoch).
 
@@ -174,6 +188,8 @@ Effect = (
     | Persist
     | Replay
     | Collect
+    | ForgetCollected
+    | ForgetSender
     | TellHoldings
     | PastKnown
     | ReserveNumbers

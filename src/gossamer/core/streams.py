@@ -5,6 +5,7 @@ waiting to be delivered, or missing (Property 3.5). A number is never accepted t
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
@@ -225,8 +226,9 @@ class Streams(dict[int, Stream]):
         return sender in self._retired and last < self._retired[sender][0]
 
     def retired_since(self, when: float) -> list[int]:
-        """Those that were retired then or later."""
-        return [sender for sender, (_, at) in self._retired.items() if at >= when]
+        """Those that were retired then or later: the latest come last."""
+        late = takewhile(lambda sender: self._retired[sender][1] >= when, reversed(self._retired))
+        return list(late)[::-1]
 
     def prefix_of(self, sender: int) -> int:
         """The number up to which nothing of `sender` is awaited."""

@@ -19,6 +19,8 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    ForgetCollected,
+    ForgetSender,
     MarkStable,
     Multicast,
     NameTaken,
@@ -418,9 +420,9 @@ class Member:
                     self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._post.piece_bytes
                 ):
                     to_one.setdefault(effect.to, []).extend(self._post.close(answer, effect.to))
-            case Collect() | ReserveNumbers() if self.disk is not None:
+            case Collect() | ForgetCollected() | ReserveNumbers() if self.disk is not None:
                 self.disk.carry_out(effect)
-            case Collect() | ReserveNumbers() | Replay() | TellHoldings():
+            case Collect() | ForgetCollected() | ReserveNumbers() | Replay() | TellHoldings():
                 pass  # there is no log here
             case _:
                 to_application.append(effect)
@@ -432,6 +434,9 @@ class Member:
             case MarkStable(sender, _, last):
                 self._recorder.stable(time(), self.me, effect)
                 self.stable_up_to[sender] = last
+            case ForgetSender(sender):
+                self.stable_up_to.pop(sender, None)
+                self._inbox.sender_left(sender)
             case BecomeMember(horizon):
                 self._recorder.joined(time(), self.me, horizon)
                 self._inbox.begin(horizon)
@@ -476,4 +481,7 @@ class Member:
             self._arm()
 
 
-_FOR_APPLICATION = (Deliver, ReportLost, MarkStable, BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken)
+_FOR_APPLICATION = (
+    *(Deliver, ReportLost, MarkStable, ForgetSender),
+    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
+)

@@ -18,6 +18,8 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    ForgetCollected,
+    ForgetSender,
     MarkStable,
     Multicast,
     Note,
@@ -122,6 +124,8 @@ class World:
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
+            ForgetCollected: self._forget,
+            ForgetSender: self._forget,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -400,6 +404,9 @@ class World:
         for seqno in range(effect.first, effect.last + 1):
             if by_number.pop(seqno, None) is not None:
                 self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
+
+    def _forget(self, member: int, effect: ForgetCollected | ForgetSender) -> None:
+        """Neither the disk nor the ledger of a simulation minds how many senders there were."""
 
     def _replay(self, member: int, effect: Replay) -> None:
         by_number = self.disks[member].log.get(effect.sender, {})
