@@ -252,7 +252,9 @@ class Stack:
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        fresh, gap = stream.accept(happened.run, happened.phase == FIRST_PASS)
+        if happened.first < before and happened.phase == FIRST_PASS and stream.abandoned:
+            self.gaps.take_back(now, happened, stream, out)
+        fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)

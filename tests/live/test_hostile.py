@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from zlib import crc32
 
 import pytest
@@ -196,6 +196,34 @@ def test_a_publisher_is_not_muted_by_lies_about_its_numbers(how, number):
             for payload in NUMBERS:
                 a.publish("n", payload)
             assert payloads(await asyncio.wait_for(collect(heard, len(NUMBERS)), 10)) == NUMBERS
+
+    run(story())
+
+
+@pytest.mark.parametrize("with_logger", [False, True])
+@pytest.mark.parametrize("how", ["packet", "packets", "heartbeat"])
+def test_a_publisher_is_not_hidden_by_lies_that_were_given_up(tmp_path, how, with_logger):
+    """What was sent in its name is far ahead of it, and nobody can supply what lies between."""
+
+    async def story():
+        shared = settings(loss_patience=0.5)
+        async with AsyncExitStack() as stack:
+            if with_logger:
+                await stack.enter_async_context(logger(GROUP, tmp_path, shared))
+            a, b = await stack.enter_async_context(joined(2, shared, others=with_logger))
+            heard = b.subscribe("n", losses="skip")
+            a.publish("n", b"first")
+            assert payloads(await collect(heard, 1)) == [b"first"]
+            with liar(shared) as stranger:
+                for number in (900, 9000, 9001) if how == "packets" else (9000,):
+                    lie = Heartbeat(number) if how == "heartbeat" else Data(Packet(a.me, number, b""))
+                    stranger.say(a.me, lie)
+                await until(lambda: b.stats()["lost"])
+            for payload in NUMBERS:
+                await a.publish_wait("n", payload)
+                a._outbox.send()  # packets of their own
+            assert payloads(await asyncio.wait_for(collect(heard, len(NUMBERS)), 10)) == NUMBERS
+            await asyncio.wait_for(a.flush(), 10)
 
     run(story())
 

@@ -71,6 +71,15 @@ class ReportLost:
 
 
 @dataclass(slots=True)
+class TakeBack:
+    """Some of `first..last` of `sender` may have been reported as lost: they come now, or are reported again."""
+
+    sender: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
 class MarkStable:
     """Tell the application that every member is taken to have `first..last` of `sender`."""
 
@@ -184,6 +193,7 @@ Effect = (
     | Refuse
     | Deliver
     | ReportLost
+    | TakeBack
     | MarkStable
     | Persist
     | Replay

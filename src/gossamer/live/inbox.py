@@ -175,6 +175,10 @@ class Inbox:
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
 
+    def taken_back(self, sender: int, first: int) -> None:
+        """What was reported as lost from `first` on comes after all, and is new."""
+        self._marks[sender] = min(first, self._marks.get(sender, 0))
+
     def sender_left(self, sender: int) -> None:
         """Forget a sender that left, and of which everything was delivered; not at once, since it may resume."""
         self._reassembler.forget(sender)

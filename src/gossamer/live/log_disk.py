@@ -25,6 +25,7 @@ from gossamer.core.effects import (
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
@@ -377,4 +378,4 @@ def only_serves(effect: Effect) -> bool:
         return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
             isinstance(message, ViewUpdate) and not message.sponsors
         )
-    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost | ForgetSender)
+    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost | TakeBack | ForgetSender)

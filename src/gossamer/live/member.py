@@ -30,6 +30,7 @@ from gossamer.core.effects import (
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
@@ -434,6 +435,8 @@ class Member:
             case MarkStable(sender, _, last):
                 self._recorder.stable(time(), self.me, effect)
                 self.stable_up_to[sender] = last
+            case TakeBack(sender, first):
+                self._inbox.taken_back(sender, first)
             case ForgetSender(sender):
                 self.stable_up_to.pop(sender, None)
                 self._inbox.sender_left(sender)
@@ -482,6 +485,6 @@ class Member:
 
 
 _FOR_APPLICATION = (
-    *(Deliver, ReportLost, MarkStable, ForgetSender),
+    *(Deliver, ReportLost, TakeBack, MarkStable, ForgetSender),
     *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
 )

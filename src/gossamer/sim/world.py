@@ -28,6 +28,7 @@ from gossamer.core.effects import (
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
@@ -126,6 +127,7 @@ class World:
             Collect: self._collect,
             ForgetCollected: self._forget,
             ForgetSender: self._forget,
+            TakeBack: self._take_back,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -404,6 +406,9 @@ class World:
         for seqno in range(effect.first, effect.last + 1):
             if by_number.pop(seqno, None) is not None:
                 self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
+
+    def _take_back(self, member: int, effect: TakeBack) -> None:
+        """Nobody lies in a simulation."""
 
     def _forget(self, member: int, effect: ForgetCollected | ForgetSender) -> None:
         """Neither the disk nor the ledger of a simulation minds how many senders there were."""
