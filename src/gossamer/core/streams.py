@@ -121,8 +121,8 @@ class Stream:
     def take_back(self, first: int, last: int) -> Range | None:
         """The sender itself comes to `first..last`, which were given up: await them again; returns what is awaited.
 
-        Somebody else had spoken of later numbers, or sent a packet with one, in its name. What the sender has sent since
-        it was last seen among them is awaited, too.
+        Somebody else had spoken of later numbers, or sent a packet with one, in its name. What the sender has sent
+        since it was last seen among them is awaited, too.
         """
         follows = self._returned in self.abandoned
         if first not in self.abandoned or not (follows or first + _LATE_PACKETS < self.next):

@@ -20,6 +20,7 @@ from gossamer.core.packet_sets import Horizon, PacketSets, count, put, remove
 from gossamer.core.packets import Run
 from gossamer.core.parts import Keeper
 from gossamer.core.ranges import RangeSet
+from gossamer.core.streams import rest_of
 from gossamer.logging.layers import Layers
 from gossamer.logging.retention import Retention
 
@@ -67,12 +68,15 @@ class Logger(Keeper):
 
     def started(self, now: float, out: Effects) -> None:
         """Go on with what the log holds."""
-        for sender, numbers in self.ladder.restored.logged.items():
+        restored = self.ladder.restored
+        recent = self._recent(now)
+        for sender, numbers in restored.logged.items():
             self._log[sender] = numbers.copy()
             # what lacks below is between the sender, other loggers and the log; a sponsor may know of more
             if sender not in self.ladder.streams:
                 self.ladder.streams.begin(sender, numbers.last + 1)
-        restored = self.ladder.restored
+                if recent is not None and sender not in recent:  # nobody speaks of it, unless it is still there
+                    self.ladder.streams.retire(-inf, sender)
         for stretch in restored.stored or [LogSpan(now, s, n.last, 0) for s, n in restored.logged.items()]:
             self._arrivals.add(*stretch)
             self._retention.arrived(stretch)
@@ -81,6 +85,13 @@ class Logger(Keeper):
         # first find out which members there are: those count that have not acknowledged yet
         rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
         self._timer.set(now + rounds * self.ladder.settings.gossip_period)
+
+    def _recent(self, now: float) -> set[int] | None:
+        """The senders of which the log took anything so lately that others may still speak of them, if that is known."""
+        restored, rest = self.ladder.restored, rest_of(self.ladder.settings)
+        if not rest or not restored.stored:
+            return None
+        return {stretch.sender for stretch in restored.stored if stretch.at >= now - rest}
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Its own packets are logged too."""
@@ -134,7 +145,7 @@ class Logger(Keeper):
             if sender in table:
                 gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
-        if self.ladder.streams.is_retired(sender):
+        if self.ladder.streams.is_retired(sender) and not self.ladder.roster.knows(sender):
             gone.update(numbers)
         elif stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
