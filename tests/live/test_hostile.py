@@ -322,3 +322,49 @@ def test_strangers_are_not_answered_with_more_than_they_said():
                 assert stranger.answers_bytes() <= 3 * stranger.sent_bytes
 
     run(story())
+
+
+@pytest.mark.parametrize("how", ["joins", "founds", "is in the view"])
+def test_an_address_gets_little_before_it_has_proven_that_somebody_hears_there(how):
+    """However large the view is, and whatever the stranger asks for after it was let in."""
+
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with joined(2, shared) as (a, b):
+            crowd = [MemberEntry(10**9 + n, MEMBER, now_us(), False, f"127.0.0.1:{20_000 + n}") for n in range(60)]
+            with liar(shared) as friend:
+                for first in range(0, len(crowd), 20):
+                    friend.say(a.me, ViewUpdate(crowd[first : first + 20]))
+            for _ in range(10):
+                b.publish("n", bytes(50_000))
+            await b.flush()
+            await until(lambda: len(a.members()) > 40)
+            with liar(shared) as stranger:
+                said = {
+                    "joins": Join(MemberEntry(777, JOINING, now_us(), False, stranger.address)),
+                    "founds": ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, stranger.address)], answer=True),
+                    "is in the view": Request({b.me: RangeSet([(0, 1000)])}),
+                }
+                stranger.say(777, ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, stranger.address)]))
+                for _ in range(20):
+                    stranger.say(777, said[how])
+                    await asyncio.sleep(0.05)
+                assert 0 < stranger.answers_bytes() <= 3 * stranger.sent_bytes
+
+    run(story())
+
+
+def test_a_third_party_whose_address_a_liar_names_gets_only_challenges():
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with joined(2, shared) as (a, _):
+            with liar(shared) as stranger, liar(shared) as victim:
+                for _ in range(20):
+                    entry = MemberEntry(777, JOINING, now_us(), False, victim.address)
+                    stranger.say(777, Join(entry))
+                    stranger.say(777, ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, victim.address)]))
+                    await asyncio.sleep(0.05)
+                await until(lambda: a.stats()["dropped"].get("to unproven addresses", 0) > 0)
+                assert victim.answers_bytes() <= 2 * 30 * 10  # of each of two members a few
+
+    run(story())

@@ -49,12 +49,14 @@ from gossamer.core.inputs import (
     Woke,
 )
 from gossamer.core.messages import (
+    Challenge,
     Data,
     Leave,
     Message,
     Piece,
     Probe,
     Profile,
+    Proof,
     Repair,
 )
 from gossamer.core.packet_sets import PacketSets
@@ -258,6 +260,7 @@ class Member:
         """
         if address == self._own_address:
             return  # what we send to the group's address reaches us, too
+        self._post.came_from(address, datagrams)
         effects: list[Effect] = []
         try:
             self._take_in(datagrams, address, effects)
@@ -305,6 +308,9 @@ class Member:
             return self._heard_of_ourselves(now, message)
         if isinstance(message, Probe):
             self._answer(now, message, address)
+            return []
+        if isinstance(message, Challenge | Proof):
+            self._post.heard(message, address)
             return []
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)

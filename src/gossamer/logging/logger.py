@@ -87,7 +87,7 @@ class Logger(Keeper):
         self._timer.set(now + rounds * self.ladder.settings.gossip_period)
 
     def _recent(self, now: float) -> set[int] | None:
-        """The senders of which the log took anything so lately that others may still speak of them, if that is known."""
+        """The senders of which the log took anything so lately that others may speak of them, if that is known."""
         restored, rest = self.ladder.restored, rest_of(self.ladder.settings)
         if not rest or not restored.stored:
             return None
