@@ -260,7 +260,6 @@ class Member:
         """
         if address == self._own_address:
             return  # what we send to the group's address reaches us, too
-        self._post.came_from(address, datagrams)
         effects: list[Effect] = []
         try:
             self._take_in(datagrams, address, effects)

@@ -11,7 +11,7 @@ from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.pieces import cut
 from gossamer.live.proof import Proofs
-from gossamer.live.transport import Address, Datagrams, Transport
+from gossamer.live.transport import Address, Transport
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 
@@ -87,11 +87,6 @@ class Post:
         else:
             self._send(datagrams, address)
 
-    def came_from(self, address: Address, datagrams: Datagrams) -> None:
-        """Where there is no key, an address gets not much more than came from it, until it is proven."""
-        if self._proofs is not None and address not in self._proofs.proven:
-            self._proofs.heard(address, sum(map(len, datagrams)))
-
     def heard(self, message: Challenge | Proof, address: Address) -> None:
         """Show that we hear here; or somebody else has shown it: send what has waited for that."""
         if isinstance(message, Challenge):
@@ -102,8 +97,7 @@ class Post:
 
     def _send(self, datagrams: list[bytes], address: Address) -> None:
         if self._proofs is not None and address not in self._proofs.proven:
-            datagrams, nonce = self._proofs.admit(monotonic(), address, datagrams)
-            if nonce is not None:
-                datagrams = [self._envelope.close(Challenge(nonce))]
+            nonce = self._proofs.hold(monotonic(), address, datagrams)
+            datagrams = [] if nonce is None else [self._envelope.close(Challenge(nonce))]
         if datagrams:
             self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)

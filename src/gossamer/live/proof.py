@@ -1,8 +1,9 @@
 """Whether anybody of the group hears at an address, before much is sent there.
 
 In a group without a key anybody can ask to join, or speak of a member, with somebody else's address, to have us flood
-it. So an address gets at most three times what came from it, until it has returned a number that was sent to it
-(`Challenge`, `Proof`). What is beyond that waits for the proof, which takes one round trip, once.
+it. So an address gets nothing but a number, until it has returned that (`Challenge`, `Proof`). What is to be sent there
+waits for the proof, which takes one round trip, once. Where a datagram came from proves nothing, for anybody can write
+that.
 """
 
 from collections import Counter, OrderedDict
@@ -11,8 +12,6 @@ from secrets import randbits
 
 from gossamer.live.transport import Address
 
-TIMES = 3
-"""An address that has proven nothing gets at most this many times what came from it."""
 _PROVEN_MAX = 10_000
 _UNPROVEN_MAX = 1000
 """So many addresses are known; the oldest are forgotten, and have to prove themselves again."""
@@ -27,8 +26,6 @@ _ASK_S, _ASK_MAX_S = 0.02, 1.0
 @dataclass(slots=True)
 class _Unproven:
     nonce: int = field(default_factory=lambda: randbits(60))
-    heard_bytes: int = 0
-    sent_bytes: int = 0
     held: list[bytes] = field(default_factory=list)
     held_since: float = 0.0
     pause_s: float = _ASK_S
@@ -45,23 +42,15 @@ class Proofs:
         self._held_bytes = 0
         self._dropped = dropped
 
-    def heard(self, address: Address, size_bytes: int) -> None:
-        """So much came from an address that has proven nothing."""
-        self._of(address).heard_bytes += size_bytes
-
-    def admit(self, now: float, address: Address, datagrams: list[bytes]) -> tuple[list[bytes], int | None]:
-        """What may be sent now to an address that has proven nothing, and the number to challenge it with, if any."""
+    def hold(self, now: float, address: Address, datagrams: list[bytes]) -> int | None:
+        """Hold what is for an address that has proven nothing; returns the number to challenge it with, if any."""
         known = self._of(address)
-        size_bytes = sum(map(len, datagrams))
-        if known.sent_bytes + size_bytes <= TIMES * known.heard_bytes:
-            known.sent_bytes += size_bytes
-            return datagrams, None
-        self._hold(now, known, datagrams, size_bytes)
+        self._hold(now, known, datagrams, sum(map(len, datagrams)))
         if now < known.ask_at:
-            return [], None
+            return None
         known.ask_at = now + known.pause_s
         known.pause_s = min(2 * known.pause_s, _ASK_MAX_S)
-        return [], known.nonce
+        return known.nonce
 
     def prove(self, nonce: int) -> tuple[Address, list[bytes]] | None:
         """Somebody returns a number: the address to which it was sent, and what has waited for that."""
