@@ -29,6 +29,7 @@ from gossamer.core.inputs import (
 )
 from gossamer.core.messages import (
     Ack,
+    Challenge,
     Collected,
     Data,
     Digest,
@@ -47,6 +48,7 @@ from gossamer.core.messages import (
     Piece,
     Profile,
     Progress,
+    Proof,
     Recall,
     Repair,
     Request,
@@ -118,6 +120,8 @@ class Liar:
                 lambda: Recall(number()),
                 lambda: Holdings(sets(), rng.choice((0, number())), rng.randrange(3), rng.randrange(3), sets()),
                 lambda: Profile(number(), b"{}"),
+                lambda: Challenge(number()),
+                lambda: Proof(number()),
                 lambda: Piece(number(), number(), number(), b"x"),
                 lambda: Join(self.entry(), rng.random() < 0.3),
                 lambda: Leave(self.freshness()),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
+from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
 from gossamer.core.hearing import Hearing
 from gossamer.core.ids import FIRST_PASS
@@ -255,7 +255,9 @@ class Stack:
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        fresh, gap = stream.accept(happened.run, happened.phase == FIRST_PASS)
+        if happened.first < before and happened.phase == FIRST_PASS and stream.abandoned:
+            self.gaps.take_back(now, happened, stream, out)
+        fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
@@ -317,6 +319,7 @@ class Stack:
             if member in self.acknowledged:
                 self.acknowledged[member].pop(sender, None)
         self.streams.retire(now, sender)
+        self._out.append(ForgetSender(sender))
 
     def revive(self, now: float, sender: int) -> None:
         """Speak again of a sender that was retired."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gossamer.core.messages import (
     Ack,
+    Challenge,
     Collected,
     Confirm,
     Confirmed,
@@ -28,6 +29,7 @@ from gossamer.core.messages import (
     Probe,
     Profile,
     Progress,
+    Proof,
     Recall,
     Repair,
     Request,
@@ -83,6 +85,8 @@ messages = st.one_of(
     st.builds(Holdings, per_sender, numbers, numbers, numbers, per_sender),
     st.builds(Probe, numbers, st.booleans(), st.binary(max_size=50)),
     st.builds(Profile, numbers, st.binary(max_size=50)),
+    st.builds(Challenge, numbers),
+    st.builds(Proof, numbers),
     st.builds(Piece, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(Join, entry, st.booleans()),
     st.builds(Leave, numbers),

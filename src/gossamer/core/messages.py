@@ -236,6 +236,22 @@ class Probe:
 
 
 @dataclass(slots=True)
+class Challenge:
+    """Does a process of this group hear here? It is to return `nonce`, before more is sent to this address."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+
+
+@dataclass(slots=True)
+class Proof:
+    """The answer to a `Challenge`."""
+
+    kind: ClassVar[str] = "gossip"
+    nonce: int
+
+
+@dataclass(slots=True)
 class Profile:
     """The answer to a `Probe`: the member's standing and counters, as JSON."""
 
@@ -320,6 +336,8 @@ Message = (
     | Holdings
     | Probe
     | Profile
+    | Challenge
+    | Proof
     | Piece
     | Join
     | Leave

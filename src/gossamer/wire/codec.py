@@ -18,6 +18,7 @@ from gossamer.core.checksum import crc32
 from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
+    Challenge,
     Collected,
     Confirm,
     Confirmed,
@@ -37,6 +38,7 @@ from gossamer.core.messages import (
     Probe,
     Profile,
     Progress,
+    Proof,
     Recall,
     Repair,
     Request,
@@ -106,6 +108,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG), ("padding", BYTES))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
+    Challenge: (26, (("nonce", NUMBER),)),
+    Proof: (27, (("nonce", NUMBER),)),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
