@@ -61,6 +61,8 @@ class Cell:
     subscribers: int
     rate: float = 0.0
     """Events/s for latency; 0 is as fast as possible."""
+    lone: bool = False
+    """One event per turn of the publisher's loop, in place of many at once."""
     seconds: float = 2.0
     loop: str = "asyncio"
     place: Place = field(default_factory=Place)
@@ -141,9 +143,10 @@ class Crew:
             await asyncio.wait([hearing], timeout=0.05)
         await hearing
 
-    async def round(self, count: int, rate: float) -> Measured:
+    async def round(self, count: int, rate: float, *, lone: bool = False) -> Measured:
         """Publish this many events and wait until every subscriber has all of them."""
-        order = {"kind": "paced" if rate else "burst", "first": self._next, "count": count, "rate": rate}
+        kind = "paced" if rate else "lone" if lone else "burst"
+        order = {"kind": kind, "first": self._next, "count": count, "rate": rate}
         self._next += count
         for worker in (*self.subscribers, self.publisher):
             worker.order(**order)
@@ -234,22 +237,22 @@ async def measure(system: System, cell: Cell) -> Measured:
                 await timed(members, max(100, int(cell.rate * 0.3)), cell.rate)
                 return await timed(members, int(cell.rate * cell.seconds), cell.rate)
             most = min(ROUND_EVENTS_MAX, ROUND_BYTES_MAX // cell.size)
-            measured = await timed(members, PILOT_EVENTS, 0.0)  # never counts: everything is cold
+            measured = await timed(members, PILOT_EVENTS, 0.0, lone=cell.lone)  # never counts: everything is cold
             while True:
                 growth = min(GROWTH_MAX, cell.seconds / measured.seconds)
                 count = max(PILOT_EVENTS, min(most, int(measured.events * growth)))
-                measured = await timed(members, count, 0.0)
+                measured = await timed(members, count, 0.0, lone=cell.lone)
                 if measured.seconds > 0.5 * cell.seconds or count >= most:
                     return measured
     except TimeoutError:
         raise Failed(f"not started after {START_TIMEOUT_S:.0f} s") from None
 
 
-async def timed(members: Crew, count: int, rate: float) -> Measured:
+async def timed(members: Crew, count: int, rate: float, *, lone: bool = False) -> Measured:
     """One round; raises Failed if it takes too long."""
     limit = ROUND_TIMEOUT_S + (count / rate if rate else 0.0)
     try:
-        return await asyncio.wait_for(members.round(count, rate), limit)
+        return await asyncio.wait_for(members.round(count, rate, lone=lone), limit)
     except TimeoutError:
         raise Failed(f"{count:,} events not complete after {limit:.0f} s") from None
 

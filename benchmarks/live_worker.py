@@ -179,7 +179,7 @@ async def next_order() -> dict[str, Any] | None:
 
 
 async def publish(publisher: Any, plan: Plan) -> None:
-    """Carry out orders: a warm-up event, a burst of events as fast as they are accepted, or paced ones."""
+    """Carry out orders: a warm-up event; events as fast as they are accepted, many at once or lone; or paced ones."""
     say(ready=True)
     while (order := await next_order()) is not None:
         if order["kind"] == "warm":
@@ -189,12 +189,21 @@ async def publish(publisher: Any, plan: Plan) -> None:
         started, cpu = monotonic_ns(), process_time_ns()
         if order["kind"] == "paced":
             await _publish_paced(publisher, [payload for chunk in chunks for payload in chunk], order["rate"])
+        elif order["kind"] == "lone":
+            await _publish_lone(publisher, [payload for chunk in chunks for payload in chunk])
         else:
             for chunk in chunks:
                 await publisher.send_many(chunk)
         ended = monotonic_ns()
         await publisher.sent()
         say(started=started, ended=ended, cpu=process_time_ns() - cpu)
+
+
+async def _publish_lone(publisher: Any, payloads: list[bytes]) -> None:
+    """Publish one event in each turn of the loop, as an application does that has something to say now and then."""
+    for payload in payloads:
+        await publisher.send(payload)
+        await asyncio.sleep(0)
 
 
 async def _publish_paced(publisher: Any, payloads: list[bytes], rate: float) -> None:
