@@ -41,6 +41,11 @@ class Asking:
         self._in_vain: PacketSets = {}  # were asked for and did not come
 
     @property
+    def pending(self) -> PacketSets:
+        """The packets that were asked for and may be on their way."""
+        return self._asked
+
+    @property
     def on_their_way(self) -> int:
         """How many packets were asked for and have neither come nor been given up."""
         return self._asked_count
@@ -115,13 +120,19 @@ class Asking:
             self.asked_since_tick += count(numbers)
             assert self._asked_count <= self.wanted_count
 
+    def did_not_come(self, numbers: PacketSets) -> None:
+        """What was asked for of these was lost on its way: it may be asked for again."""
+        if self._counted:
+            late = intersection(numbers, self._asked)
+            for sender, some in late.items() if self._limit else ():
+                self._in_vain.setdefault(sender, RangeSet()).update(some)
+            self._asked = difference(self._asked, late)
+            self._asked_count -= count(late)
+
     def tick(self) -> None:
         """Time has passed: what was asked for before the last tick will not come."""
         if self._counted:
-            for sender, numbers in intersection(self._asked, self._older).items():
-                self._in_vain.setdefault(sender, RangeSet()).update(numbers)
-            self._asked = difference(self._asked, self._older) if self._limit else {}
-            self._asked_count = count(self._asked)
+            self.did_not_come(self._older if self._limit else self._asked.copy())
             self.asked_since_tick = 0
 
     def age(self) -> None:
