@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gossamer.core.effects import Collect, PastKnown
-from gossamer.core.inputs import Committed, DamageFound, LogSpan, RewindAsked, Started, Woke
+from gossamer.core.inputs import Committed, DamageFound, Heard, LogSpan, RewindAsked, Started, Woke
 from gossamer.core.messages import Ack, Data, Gossip, Holdings, NeverSent, Recall, Repair, Request
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
@@ -351,3 +351,18 @@ def test_two_loggers_that_crash_in_turn_lose_nothing(seed):
     assert result["deliveries"]["actual"] == result["deliveries"]["expected"]
     assert result["deliveries"]["duplicate"] == result["packets"]["lost"] == 0
     assert result["deliveries"]["logger"] > 0
+
+
+# Lies about what a sender has forgotten
+
+
+def test_a_packet_that_comes_though_it_was_said_to_be_forgotten_is_logged():
+    """Else it would be acknowledged, and in no log."""
+    table = table_with(retention_age=3600.0)
+    table.publish(SENDER, 3)
+    table.settle()
+    table.step(LOGGER, Heard(SENDER, NeverSent({SENDER: RangeSet.span(3, 9)}, lost=True)))
+    assert table.gossip(LOGGER, SENDER).logged == 2
+    table.publish(SENDER, 3)
+    table.settle()
+    assert numbers(table.holdings(LOGGER)) == list(range(6))
