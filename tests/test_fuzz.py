@@ -29,6 +29,7 @@ from gossamer.core.inputs import (
 )
 from gossamer.core.messages import (
     Ack,
+    Challenge,
     Collected,
     Data,
     Digest,
@@ -37,13 +38,17 @@ from gossamer.core.messages import (
     Heartbeat,
     Heartbeats,
     Holdings,
+    HowFar,
     Join,
     Leave,
+    LetGo,
     MemberEntry,
     Message,
     NeverSent,
     Piece,
     Profile,
+    Progress,
+    Proof,
     Recall,
     Repair,
     Request,
@@ -68,7 +73,7 @@ EPOCH = 1_790_000_000.0
 HUGE = (1 << 31, 1 << 53, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 2, (1 << 63) - 1)
 EXTRAS: list[dict[str, Any]] = [
     {},
-    {"ordering": "fifo", "window": 64, "reach": 128, "request_packets": 8, "patience": 0.01},
+    {"ordering": "fifo", "window": 64, "reach": 128, "request_packets": 8, "patience": 0.01, "unlisten_after": 0.1},
     {"multicast_after": 2, "retention_bytes": 1000, "rate_limit": 1000.0, "recovery": "at-least-once"},
 ]
 
@@ -109,9 +114,14 @@ class Liar:
                 lambda: Heartbeats(numbers(), rng.random() < 0.5),
                 lambda: Solicit(number(), sets()),
                 lambda: SeenReport(number()),
+                lambda: LetGo(rng.random() < 0.5),
+                lambda: HowFar(numbers()),
+                lambda: Progress(numbers()),
                 lambda: Recall(number()),
                 lambda: Holdings(sets(), rng.choice((0, number())), rng.randrange(3), rng.randrange(3), sets()),
                 lambda: Profile(number(), b"{}"),
+                lambda: Challenge(number()),
+                lambda: Proof(number()),
                 lambda: Piece(number(), number(), number(), b"x"),
                 lambda: Join(self.entry(), rng.random() < 0.3),
                 lambda: Leave(self.freshness()),

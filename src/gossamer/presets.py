@@ -43,6 +43,7 @@ LIVE: Final[Mapping[str, Any]] = {
     "service_limit": 20_000,
     "stability": "acknowledged",
     "suspect_after": 5.0,
+    "unlisten_after": 0.5,
     "hold_bytes": 64 << 20,
 }
 """What live groups set on every machine."""

@@ -23,6 +23,7 @@ from gossamer.detection.hashed_heartbeat import HashedHeartbeat
 from gossamer.detection.variable_heartbeat import VariableHeartbeat
 from gossamer.dissemination.direct import CopiesPass, MulticastPass
 from gossamer.dissemination.trees import Trees
+from gossamer.flow.listening import Listening
 from gossamer.flow.pacing import PacedFlow
 from gossamer.kernel.confirmation import Confirmation
 from gossamer.kernel.presence import Presence
@@ -106,6 +107,8 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs += (*repairs, Confirmation(ladder)) if repairs else ()
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
+    if settings.unlisten_after and settings.dissemination == "multicast" and repairs:
+        rungs.append(Listening(ladder))  # there is something to leave, and a way to do without it
     if settings.suspect_after:
         rungs += [Suspicion(ladder), Retirement(ladder)]
     return Rungs((*rungs, pace, order), buffer, order, pace, membership, repairs)

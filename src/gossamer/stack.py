@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from gossamer.core.effects import Announce, Note, Refuse, ReserveNumbers
+from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
+from gossamer.core.hearing import Hearing
 from gossamer.core.ids import FIRST_PASS
 from gossamer.core.inputs import (
     Disconnecting,
@@ -48,7 +49,7 @@ class Stack:
     __slots__ = (  # thousands of stacks run side by side in a simulation
         *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "ignored"),
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
-        *("round_trips", "peers", "repair_queue", "gaps", "siblings"),
+        *("round_trips", "peers", "repair_queue", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
         *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
         *("_observed", "_on_accepted", "_out", "_reserved", "_rounds", "_rung_inputs", "_timers"),
@@ -79,6 +80,7 @@ class Stack:
         self.is_logger = me in loggers
         self.is_member = True
         self.lone_founder = False
+        self.hearing = Hearing()
         self.duplicates = 0
         self.ignored: Counter[str] = Counter() if ignored is None else ignored
         self.restored = Started({})
@@ -89,7 +91,8 @@ class Stack:
         self.roster = Roster(me, members, loggers)
         self.round_trips = RoundTrips(wanted=settings.round_trips or settings.selection != "uniform")
         self.peers = Peers(self.roster, settings.selection, settings.view_size, self.round_trips, rng)
-        self.repair_queue = RepairQueue(settings.service_limit, settings.service_queue, self._timers)
+        limit, queue, smooth = settings.service_limit, settings.service_queue, settings.request_packets > 0
+        self.repair_queue = RepairQueue(limit, queue, self._timers, smooth=smooth)
         self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
@@ -252,7 +255,9 @@ class Stack:
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        fresh, gap = stream.accept(happened.run, happened.phase == FIRST_PASS)
+        if happened.first < before and happened.phase == FIRST_PASS and stream.abandoned:
+            self.gaps.take_back(now, happened, stream, out)
+        fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
@@ -263,6 +268,8 @@ class Stack:
         self.order.arrived(now, parts, happened.phase, stream, out)
         for part in parts:
             if part[0].seqno < before:
+                if happened.phase is not FIRST_PASS:
+                    _call(self._hooks.repaired, now, happened.source, part)
                 for hook in self._hooks.gap_closed:
                     hook(now, sender, part[0].seqno, part[-1].seqno, out)
             self._keep(now, part, out)
@@ -312,6 +319,7 @@ class Stack:
             if member in self.acknowledged:
                 self.acknowledged[member].pop(sender, None)
         self.streams.retire(now, sender)
+        self._out.append(ForgetSender(sender))
 
     def revive(self, now: float, sender: int) -> None:
         """Speak again of a sender that was retired."""

@@ -140,6 +140,38 @@ def test_a_request_is_served_whole_where_there_is_room():
     assert served([(1, wanted)], queue_packets=400, seconds=5.0) == {1: list(wanted)}
 
 
+def sent_at(service: RepairQueue, timers: Timers, packets: int, seconds: float) -> list[tuple[float, int]]:
+    """When how many of these are sent, if the timers go off half a millisecond late."""
+    times: list[tuple[float, int]] = []
+    now = 0.0
+
+    def send(to: int, sender: int, first: int, last: int, out: list) -> None:
+        times.append((now, last - first + 1))
+
+    service.enqueue(now, 1, {9: RangeSet.span(0, packets - 1)}, send, [])
+    while timers.next < seconds:
+        now = timers.next + 0.0005
+        timers.go_off(now, [])
+    return times
+
+
+def test_smooth_repairs_come_in_no_bursts_and_at_the_full_rate():
+    timers = Timers()
+    times = sent_at(RepairQueue(20_000, 10_000, timers, smooth=True), timers, 4_000, 1.0)
+    assert max(sent for _, sent in times) <= 50
+    assert sum(sent for at, sent in times if at < 0.1) > 1_950
+    assert sum(sent for _, sent in times) == 4_000
+
+
+def test_repairs_stay_within_what_the_path_of_the_sender_carries():
+    timers = Timers()
+    service = RepairQueue(20_000, 10_000, timers, smooth=True)
+    service.paced_by(Budget(1_000, burst=2))
+    times = sent_at(service, timers, 900, 0.5)
+    assert max(sent for _, sent in times) <= 2
+    assert 490 <= sum(sent for _, sent in times) <= 502
+
+
 def test_members_that_left_are_forgotten():
     trips = RoundTrips(wanted=True)
     peers = Peers(Roster(0, (0, 1)), "linear", 0, trips, Random(1))
@@ -162,7 +194,7 @@ def test_requests_are_limited_and_more_is_asked_for_when_half_has_come():
     asking = Asking(10)
     asking.add(7, 0, 29)
     assert asking.choose() == packets((0, 9))
-    asking.asked(asking.choose())
+    asking.asked(0.0, 1, asking.choose())
     assert asking.choose() == {}
     assert not asking.has_room()
     asking.remove(7, 0, 3)
@@ -175,11 +207,11 @@ def test_requests_are_limited_and_more_is_asked_for_when_half_has_come():
 def test_what_was_asked_for_a_tick_ago_is_asked_for_again_and_what_was_asked_for_since_is_not():
     asking = Asking(100)
     asking.add(7, 0, 4)
-    asking.asked(asking.choose())
+    asking.asked(0.0, 1, asking.choose())
     asking.age()
     asking.add(7, 8, 9)
-    asking.asked(asking.choose())
-    asking.tick()
+    asking.asked(0.0, 1, asking.choose())
+    asking.tick(0.0)
     assert asking.choose() == packets((0, 4))
     assert asking.on_their_way == 2
 
@@ -190,9 +222,9 @@ def test_packets_that_nobody_can_send_do_not_keep_others_from_being_asked_for():
     chosen = []
     for _ in range(4):
         chosen.append(asking.choose())
-        asking.asked(chosen[-1])
+        asking.asked(0.0, 1, chosen[-1])
         asking.age()
-        asking.tick()
+        asking.tick(0.0)
     some_again = [packets((0, 1), (4, 5)), packets((0, 1), (6, 7)), packets((0, 1), (8, 9))]
     assert chosen == [packets((0, 3)), *some_again]
 
@@ -200,18 +232,19 @@ def test_packets_that_nobody_can_send_do_not_keep_others_from_being_asked_for():
 def test_without_a_limit_everything_is_asked_for_every_time():
     asking = Asking(0)
     asking.add(7, 0, 4)
-    asking.asked(asking.choose())
+    asking.asked(0.0, 1, asking.choose())
     assert asking.choose() == packets((0, 4))
 
 
+ACTIONS = ["add", "remove", "ask", "tick", "again", "overdue"]
+
+
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(["add", "remove", "ask", "tick", "again"]), st.integers(0, 30), st.integers(0, 9))
-    )
+    st.booleans(), st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 30), st.integers(0, 9)), max_size=100)
 )
-def test_what_is_asked_for_is_wanted_and_within_the_limit(actions):
-    asking, wanted = Asking(8), set()
-    for action, first, length in actions:
+def test_what_is_asked_for_is_wanted_and_within_the_limit(adapts, actions):
+    asking, wanted = Asking(8, adapts=adapts), set()
+    for now, (action, first, length) in enumerate(actions):
         last = first + length
         if action == "add":
             asking.add(7, first, last)
@@ -220,14 +253,17 @@ def test_what_is_asked_for_is_wanted_and_within_the_limit(actions):
             assert asking.remove(7, first, last) == bool(wanted & set(range(first, last + 1)))
             wanted -= set(range(first, last + 1))
         elif action == "tick":
-            asking.tick()
+            asking.tick(now)
             asking.age()
+        elif action == "overdue":
+            assert asking.overdue(now) > now
         elif action == "again":
-            asking.asked(packets((first, last)))
+            asking.asked(now, 1, packets((first, last)))
         else:
             chosen = asking.choose()
             assert set(chosen.get(7, RangeSet())) <= wanted
-            asking.asked(chosen)
+            assert len(chosen.get(7, RangeSet())) <= 8
+            asking.asked(0.0, 1, chosen)
             assert action == "ask"
         assert set(asking.wanted.get(7, RangeSet())) == wanted
         assert asking.wanted_count == len(wanted)

@@ -9,6 +9,7 @@ import pytest
 from gossamer.core.messages import SeenReport
 from gossamer.flow.bucket import Bucket
 from gossamer.flow.rate import RateController
+from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.sent_log import SentLog
 from tests.flow.link import PACKET, STEP, Lab, Link
 
@@ -187,6 +188,27 @@ def test_the_log_of_bursts_forgets_the_oldest_and_knows_the_rest():
     assert found is not None
     assert found.at == pytest.approx(39.999)
     assert found.total_bytes == pytest.approx(399_995_000)
+
+
+def test_a_sender_that_has_let_go_of_everybody_keeps_the_rate_of_the_best():
+    controller = RateController()
+    controller.view_changed(0.0, [1, 2], 1e6)
+    controller.paths[1].rate, controller.paths[2].rate = 2e6, 3e6
+    assert controller.rate(0.0, [1, 2]) == 3e6
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_repairs_take_half_of_a_rate_that_a_path_sets(limited):
+    whole = Bucket(1.5e6)
+    share = RepairShare(whole, lambda now: limited)
+    granted = sum(share.take(ms / 1000, 100) for ms in range(1, 1001))
+    if limited:
+        assert 450 <= granted <= 550  # of 1,000 packets
+        assert whole.room(1.0) < 0.3e6 + 0.5 * 1.5e6
+        assert share.when(1.0) > 1.0
+    else:
+        assert granted == 100_000
+        assert share.when(1.0) == 1.0
 
 
 def test_without_receivers_there_is_no_limit():

@@ -118,6 +118,21 @@ def test_without_listening_nothing_of_the_group_is_heard(open_transport):
     assert not select.select([deaf.multicast], [], [], 0.05)[0]
 
 
+def test_a_member_that_leaves_the_multicast_hears_nothing_of_it_until_it_rejoins(open_transport):
+    place = endpoint()
+    slow, other = open_transport(place), open_transport(place)
+    slow.leave()
+    slow.leave()  # it has left already
+    other.send_to_group([b"x"])
+    assert heard(other, other.multicast, 1)
+    assert not select.select([slow.multicast], [], [], 0.05)[0]
+    other.send_to([b"y"], slow.address)
+    assert heard(slow, slow.unicast, 1) == [(b"y", other.address)]
+    slow.rejoin()
+    other.send_to_group([b"z"])
+    assert heard(slow, slow.multicast, 1) == [(b"z", other.address)]
+
+
 @pytest.mark.parametrize(
     ("address", "interface", "says"),
     [

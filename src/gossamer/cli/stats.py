@@ -99,6 +99,8 @@ def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
         )
         name = profile["name"] + (" *" if profile["logger"] and profile["name"] != "logger" else "")
         table.add_row(name, *(f"{number:,}" for number in numbers))
+        if not one["listening"]["on"]:
+            table.add_row(f"  [yellow]has left the multicast: {one['listening']['why']}[/]")
         if profile["stats"]["log"].get("refusing"):
             table.add_row(f"  [red]refuses: {profile['stats']['log']['refusing']}[/]")
     return table

@@ -1,13 +1,34 @@
 """What a member wants, what of it was asked for and may be on its way, and what to ask for next.
 
-At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked. What was asked
-for a whole tick ago and has not come is not on its way any more: it is asked for again, but that takes at most half of
-the room while there is something that was not asked for yet. So packets that nobody can send do not keep others from
-being asked for, and a few that were lost on their way do not wait for all the others.
+At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked; if the limit
+`adapts`, as many as the path carries (`request_window`). What was asked for a whole tick ago and has not come, or has
+not come for longer than answers usually take, is not on its way any more: it is asked for again, but that takes at most
+half of the room while there is something that was not asked for yet. So packets that nobody can send do not keep others
+from being asked for, and a few that were lost on their way do not wait for all the others.
 """
 
+from collections import deque
+from math import inf
+from typing import NamedTuple
+
 from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take, union
+from gossamer.core.packets import Run
 from gossamer.core.ranges import RangeSet
+from gossamer.core.request_window import RequestWindow
+
+_SHARE = 8
+"""A window that adapts asks for more when this part of it has come, so that its path does not run dry meanwhile."""
+_STEP = 8
+"""But not for fewer packets than this: a request costs something, too."""
+_RANGES = 300
+"""Ranges of one sender that a request may name."""
+
+
+class _Request(NamedTuple):
+    """What was asked for in one message."""
+
+    at: float
+    wanted: PacketSets
 
 
 class Asking:
@@ -23,17 +44,25 @@ class Asking:
         "_in_vain",
         "_limit",
         "_older",
+        "_overdue",
+        "_requests",
+        "_timed",
+        "_window",
         "asked_since_tick",
         "wanted",
         "wanted_count",
     )
 
-    def __init__(self, limit: int, *, counted: bool = False) -> None:
+    def __init__(self, limit: int, *, counted: bool = False, adapts: bool = False) -> None:
         self.wanted: PacketSets = {}
         self.wanted_count = 0
         self.asked_since_tick = 0
         """Packets that were asked for since the last tick, as often as they were."""
         self._limit = limit
+        self._window = RequestWindow(limit) if adapts and limit else None
+        self._requests: deque[_Request] = deque()  # those whose answers may be on their way
+        self._overdue: PacketSets = {}  # were not waited for any longer, and may still come
+        self._timed: dict[tuple[int, int], tuple[float, int]] = {}  # one packet of each: when it was asked of whom
         self._counted = counted or limit > 0
         self._asked: PacketSets = {}  # of those wanted: may be on their way
         self._asked_count = 0
@@ -44,6 +73,11 @@ class Asking:
     def on_their_way(self) -> int:
         """How many packets were asked for and have neither come nor been given up."""
         return self._asked_count
+
+    @property
+    def limit(self) -> int:
+        """How many packets may be on their way now; 0 means no limit."""
+        return self._limit if self._window is None else self._window.size
 
     def add(self, sender: int, first: int, last: int) -> None:
         """These are wanted from now on."""
@@ -66,46 +100,69 @@ class Asking:
         self.wanted_count -= there
         if self._counted:
             self._asked_count -= remove(self._asked, sender, first, last)
+            remove(self._in_vain, sender, first, last)
+            remove(self._overdue, sender, first, last)
+            for packet in [p for p in self._timed if p[0] == sender and first <= p[1] <= last]:
+                del self._timed[packet]
         assert self.wanted_count >= 0 <= self._asked_count
         return True
 
     def clear(self) -> None:
         """Nothing is wanted any more."""
-        self.wanted, self._asked, self._older, self._in_vain = {}, {}, {}, {}
+        self.wanted, self._asked, self._older, self._in_vain, self._overdue = {}, {}, {}, {}, {}
+        self._timed = {}
         self.wanted_count = self._asked_count = 0
+        self._requests.clear()
 
     def still(self, numbers: PacketSets) -> PacketSets:
         """Of these, what is still wanted."""
         return intersection(numbers, self.wanted)
 
     def wants_more(self) -> bool:
-        """Whether half of what may be on its way has come, and there is more to ask for."""
-        return bool(self._limit) and self._asked_count < min(self._limit // 2 + 1, self.wanted_count)
+        """Whether so much of what was on its way has come that it is time to ask for more, and there is more."""
+        limit = self.limit
+        if self._window is None:
+            return bool(limit) and self._asked_count < min(limit // 2 + 1, self.wanted_count)
+        step = max(1, min(max(_STEP, limit // _SHARE), limit // 2))
+        return self._asked_count <= limit - step and self._asked_count < self.wanted_count
 
     def has_room(self) -> bool:
         """Whether anything may be asked for now."""
-        return not self._limit or self._asked_count < self._limit
+        return not self._limit or self._asked_count < self.limit
 
     def choose(self, among: PacketSets | None = None) -> PacketSets:
         """What to ask for now, of `among` or of everything: nothing that may be on its way, within the limit."""
         wanted = self.wanted if among is None else self.still(among)
         if not self._limit:
             return take(wanted, 0)
-        room = self._limit - self._asked_count
+        room = self.limit - self._asked_count
+        if self._window is not None and self.wanted_count - self._asked_count > room:
+            self._window.needed()
         if room <= 0:
             return {}
-        possible = difference(wanted, self._asked)
+        possible = difference(self._front(wanted), self._asked)
         fresh = difference(possible, self._in_vain)
         if not fresh:
             self._in_vain = {}
             return take(possible, room)
         again = take(intersection(possible, self._in_vain), max(1, room // 2)) if self._in_vain else {}
-        return union(again, take(fresh, room - count(again))) if again else take(fresh, room)
+        left = room - count(again)
+        return union(again, take(fresh, left)) if left else again
 
-    def asked(self, numbers: PacketSets) -> None:
-        """These were asked for just now, as far as they are still wanted."""
+    def _front(self, wanted: PacketSets) -> PacketSets:
+        """As much of it as can matter to a request: a member that has lost a lot may want thousands of ranges."""
+        front: PacketSets = {}
+        for sender, numbers in wanted.items():
+            taken = (self._asked.get(sender), self._in_vain.get(sender))
+            front[sender] = numbers.front(_RANGES + sum(some.range_count() for some in taken if some is not None))
+        return front
+
+    def asked(self, now: float, target: int, numbers: PacketSets) -> None:
+        """`target` was asked for these just now, as far as they are still wanted."""
         if self._counted:
             new = difference(self.still(numbers), self._asked)
+            if self._window is not None:
+                self._note_request(now, target, numbers, new)
             for sender, some in new.items():
                 if sender in self._asked:
                     self._asked[sender].update(some)
@@ -115,16 +172,63 @@ class Asking:
             self.asked_since_tick += count(numbers)
             assert self._asked_count <= self.wanted_count
 
-    def tick(self) -> None:
-        """Time has passed: what was asked for before the last tick will not come."""
-        if self._counted:
+    def _note_request(self, now: float, target: int, numbers: PacketSets, new: PacketSets) -> None:
+        """One packet of a request is timed; one that was asked for before is not, as in Karn's rule."""
+        assert self._window is not None
+        again = intersection(numbers, self._asked)
+        if again:
+            self._did_not_come(again)
+        for sender, some in reversed(difference(new, self._overdue).items()):
+            self._timed[sender, some.last] = now, target
+            break
+        if new:
+            self._requests.append(_Request(now, {sender: some.copy() for sender, some in new.items()}))
+
+    def _did_not_come(self, numbers: PacketSets) -> None:
+        """If one of these comes after all, nobody knows which request it answers."""
+        assert self._window is not None
+        self._window.missed(count(numbers))
+        for sender, some in numbers.items():
+            self._overdue.setdefault(sender, RangeSet()).update(some)
+        timed = self._timed.items()
+        self._timed = {(s, n): when for (s, n), when in timed if s not in numbers or n not in numbers[s]}
+
+    def came(self, now: float, source: int, run: Run) -> None:
+        """A repair has come from `source`: called before these packets are removed."""
+        if self._window is None:
+            return
+        self._window.came(len(run))
+        for packet in run if self._timed else ():
+            at, target = self._timed.pop((packet.sender, packet.seqno), (0.0, -1))
+            if target == source:
+                self._window.measured(now, source, now - at)
+
+    def overdue(self, now: float) -> float:
+        """Do not wait for what should have come by now; returns when to look again."""
+        if self._window is None:
+            return inf
+        timeout = self._window.timeout()
+        while self._requests and self._requests[0].at + timeout <= now:
+            lost = intersection(self._requests.popleft().wanted, self._asked)
+            for sender, numbers in lost.items():
+                self._in_vain.setdefault(sender, RangeSet()).update(numbers)
+            self._asked = difference(self._asked, lost)
+            self._asked_count -= count(lost)
+            self._did_not_come(lost)
+        return self._requests[0].at + timeout if self._requests else inf
+
+    def tick(self, now: float) -> None:
+        """Time has passed: what was asked for before the last tick will not come; or what is overdue, if we know."""
+        self.asked_since_tick = 0
+        if self._window is not None:
+            self.overdue(now)
+        elif self._counted:
             for sender, numbers in intersection(self._asked, self._older).items():
                 self._in_vain.setdefault(sender, RangeSet()).update(numbers)
             self._asked = difference(self._asked, self._older) if self._limit else {}
             self._asked_count = count(self._asked)
-            self.asked_since_tick = 0
 
     def age(self) -> None:
         """What is asked for by now will be old at the next tick."""
-        if self._limit:
+        if self._limit and self._window is None:
             self._older = {sender: numbers.copy() for sender, numbers in self._asked.items()}

@@ -38,6 +38,13 @@ class Unicast:
 
 
 @dataclass(slots=True)
+class Listen:
+    """Hear the group's multicast from now on, or not: leave it, so that the network does not carry it here."""
+
+    on: bool
+
+
+@dataclass(slots=True)
 class Announce:
     """These packets now exist: what was published travels under their ids."""
 
@@ -68,6 +75,15 @@ class ReportLost:
     first: int
     last: int
     reason: str
+
+
+@dataclass(slots=True)
+class TakeBack:
+    """Some of `first..last` of `sender` may have been reported as lost: they come now, or are reported again."""
+
+    sender: int
+    first: int
+    last: int
 
 
 @dataclass(slots=True)
@@ -107,6 +123,20 @@ class Collect:
     first: int
     last: int
     overdue: bool = False
+
+
+@dataclass(slots=True)
+class ForgetCollected:
+    """Forget which packets of `sender` were collected from this member's log: nobody will speak of it again."""
+
+    sender: int
+
+
+@dataclass(slots=True)
+class ForgetSender:
+    """Forget how far the application is with `sender`: it left long ago, and everything of it was handed over."""
+
+    sender: int
 
 
 @dataclass(slots=True)
@@ -166,14 +196,18 @@ class NameTaken:
 Effect = (
     Multicast
     | Unicast
+    | Listen
     | Announce
     | Refuse
     | Deliver
     | ReportLost
+    | TakeBack
     | MarkStable
     | Persist
     | Replay
     | Collect
+    | ForgetCollected
+    | ForgetSender
     | TellHoldings
     | PastKnown
     | ReserveNumbers

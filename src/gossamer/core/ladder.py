@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from gossamer.core.declares import NOTHING, Declares
 from gossamer.core.effects import Effect
 from gossamer.core.gaps import Gaps
+from gossamer.core.hearing import Hearing
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Input, Started
 from gossamer.core.messages import Gossip
@@ -29,7 +30,7 @@ from gossamer.core.streams import Streams
 from gossamer.core.timers import Alarm, Timer
 
 if TYPE_CHECKING:
-    from gossamer.core.parts import Buffer, Keeper, Membership
+    from gossamer.core.parts import Buffer, Keeper, Membership, Pace
 
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
@@ -65,6 +66,8 @@ class Ladder(Protocol):
     keepers: "tuple[Keeper, ...]"
     """Everything that keeps packets for others: the buffer first, the log last."""
     membership: "Membership"
+    pace: "Pace"
+    hearing: Hearing
     acknowledged: dict[int, Horizon]
     """By member: how far it has all packets of a sender, as it said in a gossip with our view of the group."""
     siblings: dict[type, Any]
@@ -134,6 +137,7 @@ class Rung:
     def published(self, now: float, run: Run, out: Effects) -> None: ...
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None: ...  # all of them new
     def repeated(self, now: float, source: int, run: Run, out: Effects) -> None: ...  # none of them new
+    def repaired(self, now: float, source: int, run: Run) -> None: ...  # they were missing, and `source` sent them
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # no longer missing
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
 

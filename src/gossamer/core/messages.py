@@ -156,6 +156,33 @@ class SeenReport:
 
 
 @dataclass(slots=True)
+class LetGo:
+    """The source does not wait for the target, which is slower than most; `over` if it does again.
+
+    Said in every round, since much is lost on a path that is too slow.
+    """
+
+    kind: ClassVar[str] = "ack"
+    over: bool = False
+
+
+@dataclass(slots=True)
+class HowFar:
+    """How far have senders come? Asked by a member that does not hear the multicast and has seen this much itself."""
+
+    kind: ClassVar[str] = "request"
+    seen: Horizon
+
+
+@dataclass(slots=True)
+class Progress:
+    """The answer to a `HowFar`: the last numbers of senders that the source has seen, as far as they are news."""
+
+    kind: ClassVar[str] = "heartbeat"
+    lasts: Horizon
+
+
+@dataclass(slots=True)
 class Confirm:
     """Up to which number do you have all my packets, of which `last` is the last?"""
 
@@ -206,6 +233,22 @@ class Probe:
     nonce: int
     aloud: bool = False
     padding: bytes = b""
+
+
+@dataclass(slots=True)
+class Challenge:
+    """Does a process of this group hear here? It is to return `nonce`, before more is sent to this address."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+
+
+@dataclass(slots=True)
+class Proof:
+    """The answer to a `Challenge`."""
+
+    kind: ClassVar[str] = "gossip"
+    nonce: int
 
 
 @dataclass(slots=True)
@@ -284,12 +327,17 @@ Message = (
     | Heartbeats
     | Solicit
     | SeenReport
+    | LetGo
+    | HowFar
+    | Progress
     | Confirm
     | Confirmed
     | Recall
     | Holdings
     | Probe
     | Profile
+    | Challenge
+    | Proof
     | Piece
     | Join
     | Leave

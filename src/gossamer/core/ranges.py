@@ -137,6 +137,14 @@ class RangeSet:
         """All of it, ascending, as a list that later changes do not touch."""
         return list(zip(self.firsts, self.lasts, strict=True))
 
+    def front(self, ranges: int) -> "RangeSet":
+        """The first `ranges` of it: a copy, or the set itself if that is all."""
+        if len(self.firsts) <= ranges:
+            return self
+        some = RangeSet()
+        some.firsts, some.lasts = self.firsts[:ranges], self.lasts[:ranges]
+        return some
+
     def newest(self) -> list[Range]:
         """All of it, most recent range first (004 §4, optimization 4)."""
         return list(zip(reversed(self.firsts), reversed(self.lasts), strict=True))

@@ -217,6 +217,15 @@ class ProtocolSettings:
         unit="s",
         above=0,
     )
+    unlisten_after: float = setting(
+        0.0,
+        "How long a receiver that a sender does not wait for may fall further behind before it leaves the multicast,"
+        " and is sent everything by repair until it has caught up; 0 means that it always listens. Without multicast"
+        " there is nothing to leave.",
+        unit="s",
+        low=0,
+        high=3600,
+    )
     hold_bytes: int = setting(
         0,
         "Memory that packets of one sender may take while they wait for an earlier one; beyond that, the oldest gap is"
@@ -232,7 +241,8 @@ class ProtocolSettings:
     )
     request_packets: int = setting(
         0,
-        "Packets a member may ask a peer or a logger for at a time; 0 means no limit.",
+        "Packets that a member may have asked for at a time, at most: fewer if its path carries less; 0 means no limit,"
+        " and bursts of answers.",
         unit="packets",
         low=0,
     )

@@ -9,6 +9,7 @@ in a queue of at most `queue_packets`; beyond that publishing is refused.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf
 
 from gossamer.core.declares import COPIES_KEPT, WINDOW, Declares
@@ -21,7 +22,8 @@ from gossamer.core.parts import Pace, PaceLimits
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.bucket import Bucket
-from gossamer.flow.rate import RateController
+from gossamer.flow.rate import TRIAL_S, RateController
+from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.reports import Reports
 from gossamer.flow.window import Window
 
@@ -43,6 +45,8 @@ class PacedFlow(Pace):
         self._reports = Reports(ladder, half)
         self._controller = RateController() if settings.congestion != "none" else None
         self._bucket = Bucket(inf)
+        if self._controller is not None:
+            ladder.repair_queue.paced_by(RepairShare(self._bucket, self._controller.is_limiting))
         self._held_by = "application"
         self._timer = ladder.timer(self._release)
 
@@ -122,17 +126,21 @@ class PacedFlow(Pace):
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """Report to the sender how far we have seen it, from time to time."""
-        if self._window is not None and run[0].sender != self.ladder.me:  # our own come from the past
+        if self._reports_to(run[0].sender):
             report = self._reports.accepted(now, run, phase)
             if report is not None:
                 out.append(Unicast(run[0].sender, report))
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """That may be what the sender waits for."""
-        if self._window is not None and sender != self.ladder.me:
+        if self._reports_to(sender):
             report = self._reports.gap_closed(sender)
             if report is not None:
                 out.append(Unicast(sender, report))
+
+    def _reports_to(self, sender: int) -> bool:
+        """Our own come from the past; and nobody has to wait for a member that does not listen."""
+        return self._window is not None and sender != self.ladder.me and self.ladder.hearing.on
 
     def retired(self, now: float, sender: int) -> None:
         """It wants no more reports."""
@@ -147,14 +155,14 @@ class PacedFlow(Pace):
         assert self._window is not None
         self._window.reported(now, source, report.seen, self._head())
         if self._controller is not None and self._controller.reported(now, source, report):
-            self._controller.judge(now, self._window.lagging, self._let_go, self._follow)
+            self._controller.judge(now, self._window.lagging, partial(self._let_go, now), self._follow)
             self._bucket.rate = self._controller.rate(now, self._window.lagging)
         if self._queue:
             self._release(now, out)
 
-    def _let_go(self, member: int) -> None:
+    def _let_go(self, now: float, member: int) -> None:
         assert self._window is not None
-        self._window.let_go(member, self._head())
+        self._window.let_go(member, self._head(), now + 2 * TRIAL_S)
 
     def _follow(self, member: int) -> None:
         assert self._window is not None

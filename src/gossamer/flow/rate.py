@@ -20,9 +20,10 @@ MUCH_SLOWER = 0.6
 _BLAME_S = 0.5
 _STALE_S = 1.0
 """A receiver that has not reported for this long says nothing about the path."""
-_TRIAL_S = 0.8
+TRIAL_S = 0.8
 """How long after a receiver was let go it is known what the others take."""
 _EXEMPT_S = 30.0
+_MOMENT_S = 0.25
 
 
 class RateController:
@@ -53,6 +54,10 @@ class RateController:
         """There was more to send than the rate allowed."""
         self._limited_at = now
 
+    def is_limiting(self, now: float) -> bool:
+        """Whether there was, a moment ago: then the rate is what the paths carry, as far as we know."""
+        return now - self._limited_at < _MOMENT_S
+
     def reported(self, now: float, member: int, report: SeenReport) -> bool:
         """Take in a report; returns whether it said anything about the path."""
         path, sent = self.paths.get(member), self._log.find(report.newest)
@@ -64,7 +69,7 @@ class RateController:
 
     def rate(self, now: float, lagging: Collection[int]) -> float:
         """Bytes per second that all receivers take which are followed."""
-        followed = self._followed(now, lagging)
+        followed = self._followed(now, lagging) or sorted(self.paths, key=self._rate_of)[-1:]  # if all are let go
         self.limiting = min(followed, key=self._rate_of, default=None)
         return self._rate_of(self.limiting) if self.limiting is not None else inf
 
@@ -120,7 +125,7 @@ class RateController:
             if member not in lagging:
                 del self._let_go[member]  # it has caught up
                 self.paths[member] = Path(now, max(took, INITIAL_BYTES_PER_S))
-            elif now - at > _TRIAL_S and took > MUCH_SLOWER * usual:
+            elif now - at > TRIAL_S and took > MUCH_SLOWER * usual:
                 pause = 2 * self._exempt.get(member, (0.0, _EXEMPT_S / 2))[1]
                 self._exempt[member] = now + pause, pause
                 del self._let_go[member]

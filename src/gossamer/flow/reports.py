@@ -54,7 +54,7 @@ class Reports:
             heard.received += len(run)
         stream = self._ladder.streams[sender]
         shows_path = self._of_path and phase is FIRST_PASS and newest + 1 == stream.next
-        seen = self._seen(stream)
+        seen = self._seen(sender, stream)
         if seen < heard.due_number and not (shows_path and now >= heard.due_at):
             return None
         heard.due_number = seen + self._stride
@@ -66,14 +66,16 @@ class Reports:
     def gap_closed(self, sender: int) -> SeenReport | None:
         """The report that is due now that a gap has been closed: it may be what the sender waits for."""
         heard = self._heard.get(sender)
-        seen = self._seen(self._ladder.streams[sender])
+        seen = self._seen(sender, self._ladder.streams[sender])
         if heard is None or not self._beyond_gap or seen < heard.due_number:
             return None
         heard.due_number = seen + self._stride
         return SeenReport(seen)
 
-    def _seen(self, stream: Stream) -> int:
-        seen = stream.next
-        if self._beyond_gap and stream.missing.firsts:
-            return min(seen, stream.missing.first + self._beyond_gap)
-        return seen
+    def _seen(self, sender: int, stream: Stream) -> int:
+        """One that does not wait for us may do so again when we have caught up, not when we have heard of the last."""
+        if not stream.missing.firsts:
+            return stream.next
+        if sender in self._ladder.hearing.let_go:
+            return stream.missing.first
+        return min(stream.next, stream.missing.first + self._beyond_gap) if self._beyond_gap else stream.next

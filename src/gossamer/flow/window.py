@@ -32,6 +32,7 @@ class Window:
         "_given_up",
         "_heard_at",
         "_held_for",
+        "_not_before",
         "_patience",
         "_reach",
         "_reported",
@@ -47,6 +48,7 @@ class Window:
         """Every receiver that is followed has seen everything below."""
         self.lagging: dict[int, None] = {}
         self._held_for: dict[int, None] = {}  # of these, those that the sender waits for at the end of its reach
+        self._not_before: dict[int, float] = {}  # and when they may be followed again, if they keep up
         self._given_up: dict[int, None] = {}  # and those that it does not wait for there any more
         self._patience = patience
         self._reported: dict[int, int] = {}
@@ -86,7 +88,7 @@ class Window:
             self._heard_at[member] = now
         if behind:
             self._charge(now, head, behind)
-        if member in self.lagging and head - seen <= self.size // 2:
+        if member in self.lagging and head - seen <= self.size // 2 and now >= self._not_before.get(member, now):
             self.follow(member, head)
         self._settle(head)
         if not self._shut(head):
@@ -96,8 +98,12 @@ class Window:
         """The receiver that is followed and has seen least, if there is any."""
         return min(self._followed(), key=self._reported.__getitem__, default=None)
 
-    def let_go(self, member: int, head: int) -> None:
-        """Do not wait for `member`, whose path carries much less than the others', until it has caught up."""
+    def let_go(self, member: int, head: int, not_before: float) -> None:
+        """Do not wait for `member`, whose path carries much less than the others', until it has caught up.
+
+        It has everything as yet: we went at its pace. Whether it keeps up with the others shows only after a while.
+        """
+        self._not_before[member] = not_before
         self._stop_waiting(member)
         self._settle(head)
 
@@ -105,6 +111,7 @@ class Window:
         """Wait for `member` again."""
         for those in (self.lagging, self._held_for, self._given_up):
             those.pop(member, None)
+        self._not_before.pop(member, None)
         self._settle(head)
 
     def view_changed(self, now: float, others: list[int], head: int) -> None:
@@ -115,6 +122,7 @@ class Window:
         self.lagging = {m: None for m in self.lagging if m in self._reported}
         self._held_for = {m: None for m in self._held_for if m in self._reported}
         self._given_up = {m: None for m in self._given_up if m in self._reported}
+        self._not_before = {m: at for m, at in self._not_before.items() if m in self._reported}
         self._settle(head)
 
     def _shut(self, head: int) -> bool:

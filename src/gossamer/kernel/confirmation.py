@@ -72,5 +72,5 @@ class Confirmation(Rung):
         out.append(Unicast(source, Confirmed(self.ladder.streams.of(source).prefix())))
 
     def _answered(self, now: float, source: int, message: Confirmed, out: Effects) -> None:
-        if source in self.ladder.roster and message.last < self.ladder.streams[self.ladder.me].next:
+        if source in self.ladder.roster:  # more than there is, it has if somebody lied to it
             self._has[source] = max(self._has.get(source, -1), message.last)

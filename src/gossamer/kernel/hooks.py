@@ -22,6 +22,7 @@ class Hooks:
     messages: Sequence[Any] = ()
     published: Sequence[Any] = ()
     reconnected: Sequence[Any] = ()
+    repaired: Sequence[Any] = ()
     repeated: Sequence[Any] = ()
     retired: Sequence[Any] = ()
     revived: Sequence[Any] = ()

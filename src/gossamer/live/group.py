@@ -430,6 +430,7 @@ class Group:
             "connected": not member.is_offline,
             "suspicions": member.suspicions,
             "lagging": sorted(stack.pace.lagging()),
+            "listening": {"on": stack.hearing.on, "why": stack.hearing.why, "left": stack.hearing.times},
             "pace": stack.pace.limits().plain(),
             "rates": self._rates(received),
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},

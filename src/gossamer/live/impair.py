@@ -112,6 +112,10 @@ class ImpairedTransport:
         """As the transport does."""
         self._inner.rejoin()
 
+    def leave(self) -> None:
+        """As the transport does."""
+        self._inner.leave()
+
     def close(self) -> None:
         """Close the sockets; what is still on its way never comes."""
         for handle in self._late:

@@ -144,15 +144,20 @@ def _join(sock: socket.socket, local: Local, group: str) -> None:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
 
 
-def rejoin(sock: socket.socket, local: Local, group: str) -> None:
-    """Leave the group and join it again, so that switches and routers hear of us after the network was away."""
+def leave(sock: socket.socket, local: Local, group: str) -> None:
+    """Leave the group, so that switches and routers do not send it here (IGMP, MLD)."""
     if local.version == 4:
-        leave = (socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, _mreqn(group, local))
+        option = (socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, _mreqn(group, local))
     else:
         membership = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", local.index)
-        leave = (socket.IPPROTO_IPV6, socket.IPV6_LEAVE_GROUP, membership)
+        option = (socket.IPPROTO_IPV6, socket.IPV6_LEAVE_GROUP, membership)
     with suppress(OSError):  # the kernel may have left it already, when the interface went
-        sock.setsockopt(*leave)
+        sock.setsockopt(*option)
+
+
+def rejoin(sock: socket.socket, local: Local, group: str) -> None:
+    """Leave the group and join it again, so that switches and routers hear of us after the network was away."""
+    leave(sock, local, group)
     try:
         _join(sock, local, group)
     except OSError as error:

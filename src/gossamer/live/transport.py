@@ -23,6 +23,7 @@ from gossamer.live.sockets import (
     Local,
     TransportError,
     ignore,
+    leave,
     multicast_socket,
     rejoin,
     resolve,
@@ -135,7 +136,10 @@ class Transport(Protocol):
         """Do not hear our own multicast, where the kernel can filter it out."""
 
     def rejoin(self) -> None:
-        """The network was away: tell it again that we want the group's multicast."""
+        """The network was away, or we were: tell it again that we want the group's multicast."""
+
+    def leave(self) -> None:
+        """Tell the network that we do not want the group's multicast, until we rejoin."""
 
     def close(self) -> None:
         """Close both sockets."""
@@ -241,9 +245,14 @@ class UdpTransport:
             ignore(self.multicast, *self.address)
 
     def rejoin(self) -> None:
-        """The network was away: tell it again that we want the group's multicast."""
+        """The network was away, or we were: tell it again that we want the group's multicast."""
         if self._listens:
             rejoin(self.multicast, self.local, self.endpoint.group)
+
+    def leave(self) -> None:
+        """Tell the network that we do not want the group's multicast, until we rejoin."""
+        if self._listens:
+            leave(self.multicast, self.local, self.endpoint.group)
 
     def close(self) -> None:
         """Close both sockets."""

@@ -15,6 +15,7 @@ from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Gossip, Request
 from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
@@ -35,13 +36,14 @@ class LoggerRepair(Repair):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._asking = Asking(ladder.settings.request_packets, counted=ladder.settings.adaptive)
+        self._asking = Asking(ladder.settings.request_packets, counted=ladder.settings.adaptive, adapts=True)
         self._next_seen = 0
         self._tries = 0
         self._vain_ticks = 0  # since a logger has sent anything that was asked for
         self._connected = True
         self._congested_until = 0.0
         self._timer = ladder.timer(self._tick)
+        self._soon = ladder.timer(self._ask_again)
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
@@ -93,6 +95,10 @@ class LoggerRepair(Repair):
         """Another rung's turn."""
         self._asking.remove(sender, first, last)
 
+    def repaired(self, now: float, source: int, run: Run) -> None:
+        """How long that took says how much may be asked for at a time."""
+        self._asking.came(now, source, run)
+
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
         if self._asking.remove(sender, first, last):
@@ -103,8 +109,14 @@ class LoggerRepair(Repair):
     def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
         some = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
         if some:
-            self._asking.asked(some)
-            self._send(some, out)
+            self._asking.asked(now, self._send(some, out), some)
+            self._soon.arm(self._asking.overdue(now))
+
+    def _ask_again(self, now: float, out: Effects) -> None:
+        """Some of it was lost on its way, or its answer was: that need not wait for the next tick."""
+        self._soon.set(self._asking.overdue(now))
+        if self._asking.wants_more():
+            self._ask(now, None, out)
 
     def _tick(self, now: float, out: Effects) -> None:
         if not self.ready():
@@ -113,7 +125,7 @@ class LoggerRepair(Repair):
         if self._is_out_of_patience():
             self._pass_on_everything(now, "no logger answered", out)
         self._judge(now)
-        self._asking.tick()
+        self._asking.tick(now)
         if self._asking.wanted:
             self._tries += 1
             self._vain_ticks += self._connected
@@ -139,9 +151,13 @@ class LoggerRepair(Repair):
         if asked and self._asking.on_their_way > _CONGESTED_UNANSWERED * asked:
             self._congested_until = now + _CONGESTED_S
 
-    def _send(self, wanted: PacketSets, out: Effects) -> None:
+    def _send(self, wanted: PacketSets, out: Effects) -> int:
+        """Request these; returns of whom, or -1 if of several."""
         others = self.ladder.roster.loggers_to_ask()
         if others and (not self.ladder.is_logger or self._tries % 2):
-            out.append(Unicast(self.ladder.rng.choice(others), Request(wanted)))
-        elif self.ladder.is_logger:
+            target = self.ladder.rng.choice(others)
+            out.append(Unicast(target, Request(wanted)))
+            return target
+        if self.ladder.is_logger:
             out.extend(Unicast(sender, Request({sender: numbers})) for sender, numbers in wanted.items())
+        return -1

@@ -30,9 +30,11 @@ class Refill(Rung):
         super().__init__(ladder)
         self._lacking = lacking
         self._never_sent = never_sent
-        self._asking = Asking(ladder.settings.request_packets or _AT_A_TIME)
+        limit = ladder.settings.request_packets
+        self._asking = Asking(limit or _AT_A_TIME, adapts=bool(limit))
         self._source = -1
         self._timer = ladder.timer(self._compare)
+        self._soon = ladder.timer(self._ask_again)
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Questions for our holdings, and the answers to ours."""
@@ -44,11 +46,11 @@ class Refill(Rung):
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """It may be what we lacked."""
-        self._arrived(run, out)
+        self._arrived(now, source, run, out)
 
     def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
         """What was sent before we came is logged, but not new to the stream."""
-        self._arrived(run, out)
+        self._arrived(now, source, run, out)
 
     def _compare(self, now: float, out: Effects) -> None:
         others = self.ladder.roster.other_loggers()
@@ -72,17 +74,25 @@ class Refill(Rung):
             for part in numbers.ranges():
                 self._asking.add(sender, *part)
         self._source = source
-        self._request(out)
+        self._request(now, out)
 
-    def _request(self, out: Effects) -> None:
+    def _request(self, now: float, out: Effects) -> None:
         wanted = self._asking.choose()
         if wanted:
-            self._asking.asked(wanted)
+            self._asking.asked(now, self._source, wanted)
             out.append(Unicast(self._source, Request(wanted)))
+            self._soon.arm(self._asking.overdue(now))
 
-    def _arrived(self, run: Run, out: Effects) -> None:
+    def _arrived(self, now: float, source: int, run: Run, out: Effects) -> None:
         wanted = self._asking.wanted
         if wanted and run[0].sender in wanted:
+            self._asking.came(now, source, run)
             self._asking.remove(run[0].sender, run[0].seqno, run[-1].seqno)
-            if not self._asking.on_their_way:
-                self._request(out)
+            if self._asking.wants_more():
+                self._request(now, out)
+
+    def _ask_again(self, now: float, out: Effects) -> None:
+        """Some of it was lost on its way."""
+        self._soon.set(self._asking.overdue(now))
+        if self._asking.wants_more():
+            self._request(now, out)

@@ -2,7 +2,9 @@
 
 Each tick, what no logger has acknowledged is sent to one again, a limited number of packets at a time and more as they
 are acknowledged; while no logger answers at all, only the oldest, as a probe. An acknowledgement that was lost is
-derived from the logger's gossip instead, if it gossips (000 §5.2).
+derived from the logger's gossip instead, if it gossips (000 §5.2). Where requests are limited to what a path carries
+(`request_packets`), nothing is repeated that is newer than the latest acknowledgement while these go on: such a logger
+is only slow, and would be slower for it.
 
 Once there was a logger, packets are kept whether or not there is one now: it may be restarted, or cut off. What happens
 when there is no more room is a choice (`when_unlogged`).
@@ -35,6 +37,7 @@ class SendBuffer(Keeper):
         self._overdue_below = 0  # numbers below this were there at the last tick already
         self._repeated_below = 0  # numbers below this were repeated since the last tick
         self._on_their_way = 0  # how many of these are still kept
+        self._acknowledged_up_to = self._acknowledged_before = -1  # the latest number, now and at the last tick
         self._answered = True  # whether a logger has been heard since the last repetition
         self._timer = ladder.timer(self._tick)
 
@@ -128,6 +131,7 @@ class SendBuffer(Keeper):
         self._answered = True
         first = max(first, next(iter(self._kept), last + 1))  # numbers only grow, so the first kept is the oldest
         last = min(last, self.ladder.streams[self.ladder.me].next - 1)  # an ack beyond it is broken or hostile
+        self._acknowledged_up_to = max(self._acknowledged_up_to, last)
         if first > last:
             return
         enough = self.ladder.settings.log_copies
@@ -146,6 +150,10 @@ class SendBuffer(Keeper):
     def _tick(self, now: float, out: Effects) -> None:
         """What was repeated before and is still here was lost again: begin with the oldest."""
         self._repeated_below = self._on_their_way = 0
+        latest, goes_on = self._acknowledged_up_to, self._acknowledged_up_to > self._acknowledged_before
+        self._acknowledged_before = latest
+        if goes_on and self.ladder.settings.request_packets:
+            self._overdue_below = min(self._overdue_below, latest + 1)
         if self.ladder.roster.loggers:
             if self._repeat(now, 0 if self._answered else 1, out):
                 self._answered = False

@@ -15,6 +15,7 @@ from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Gossip, Request
 from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
@@ -27,7 +28,7 @@ class NegativeGossip(Repair):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._asking = Asking(ladder.settings.request_packets)
+        self._asking = Asking(ladder.settings.request_packets, adapts=True)
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
@@ -58,6 +59,10 @@ class NegativeGossip(Repair):
         """Another rung's turn."""
         self._asking.remove(sender, first, last)
 
+    def repaired(self, now: float, source: int, run: Run) -> None:
+        """How long that took says how much may be asked for at a time."""
+        self._asking.came(now, source, run)
+
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
         if self._asking.remove(sender, first, last) and self._asking.wants_more():
@@ -66,7 +71,7 @@ class NegativeGossip(Repair):
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
         self._round = number
-        self._asking.tick()
+        self._asking.tick(now)
         if self._found:
             self._move_on_old(now, out)
         if not self._asking.wanted:
@@ -85,7 +90,7 @@ class NegativeGossip(Repair):
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
         gossip.missing = self.ladder.gaps.urgent(self._asking.choose())
-        self._asking.asked(gossip.missing)
+        self._asking.asked(now, to, gossip.missing)
         self._asking.age()
 
     def _ask_new(self, now: float, out: Effects) -> None:
@@ -103,7 +108,7 @@ class NegativeGossip(Repair):
         return self.ladder.peers.target()
 
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
-        self._asking.asked(wanted)
+        self._asking.asked(now, target, wanted)
         out.append(Unicast(target, Request(wanted)))
 
     # Answers.

@@ -170,7 +170,7 @@ class Settings:
             object.__setattr__(self, one.name, value)
         _check_addresses(self)
         self.key_ring()
-        self.protocol_settings()
+        self.protocol_settings(window=1)  # how large it is depends on the machine
 
     def protocol_settings(self, **numbers: Any) -> ProtocolSettings:
         """The preset as live groups use it, with the tuning; `numbers` are the settings derived from the machine."""

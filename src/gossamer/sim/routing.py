@@ -88,6 +88,7 @@ class Router:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.down: frozenset[int] = frozenset()
+        self.deaf: frozenset[int] = frozenset()
         self._member_at = {node: member for member, node in enumerate(topology.members)}
         self._routes: dict[int, tuple[list[int], list[int]]] = {}
         self._trees: dict[tuple[int, int], Tree] = {}
@@ -102,6 +103,11 @@ class Router:
         self._routes.clear()
         self._trees.clear()
         self._paths.clear()
+
+    def set_deaf(self, deaf: frozenset[int]) -> None:
+        """These members have left the multicast: it is not carried to them."""
+        self.deaf = deaf
+        self._trees.clear()
 
     def find_link(self, a: int, b: int) -> int | None:
         """The index of the link between two nodes."""
@@ -173,7 +179,7 @@ class Router:
         children: dict[int, list[int]] = {}
         wanted = {source}
         for node in self.topology.members:  # walk up from each member: nodes that lead to none are pruned
-            if hops and self._depth(node, parent_node) > hops:
+            if (hops and self._depth(node, parent_node) > hops) or self._member_at[node] in self.deaf:
                 continue
             while node not in wanted and parent_link[node] >= 0:
                 wanted.add(node)
@@ -206,7 +212,7 @@ class Router:
             tree.latencies.append(link.latency)
             tree.seconds_per_byte.append(8.0 / link.bandwidth if link.bandwidth else 0.0)
             tree.ends.append(0)
-            if node in self._member_at:
+            if self._member_at.get(node, -1) not in self.deaf and node in self._member_at:
                 tree.receivers.append((position, self._member_at[node]))
             stack.append((-1, position))
             stack.extend((child, position) for child in reversed(children.get(node, [])))

@@ -18,6 +18,9 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    ForgetCollected,
+    ForgetSender,
+    Listen,
     MarkStable,
     Multicast,
     Note,
@@ -26,6 +29,7 @@ from gossamer.core.effects import (
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
@@ -122,10 +126,14 @@ class World:
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
+            ForgetCollected: self._forget,
+            ForgetSender: self._forget,
+            TakeBack: self._take_back,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
             Note: self._note,
+            Listen: self._listen,
             BecomeMember: self._become_member,
             BecomeStranger: self._become_stranger,
         }
@@ -175,6 +183,7 @@ class World:
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
+        self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
         self._wake_at[member] = inf
@@ -401,6 +410,12 @@ class World:
             if by_number.pop(seqno, None) is not None:
                 self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
 
+    def _take_back(self, member: int, effect: TakeBack) -> None:
+        """Nobody lies in a simulation."""
+
+    def _forget(self, member: int, effect: ForgetCollected | ForgetSender) -> None:
+        """Neither the disk nor the ledger of a simulation minds how many senders there were."""
+
     def _replay(self, member: int, effect: Replay) -> None:
         by_number = self.disks[member].log.get(effect.sender, {})
         for seqno in range(effect.first, effect.last + 1):
@@ -422,6 +437,11 @@ class World:
             there = self.states[effect.peer] == UP and self.network.connects(member, effect.peer)
             self.suspicions["false" if there else "true"] += 1
         self.recorder.note(self.now, member, effect)
+
+    def _listen(self, member: int, effect: Listen) -> None:
+        router = self.network.router
+        router.set_deaf(router.deaf - {member} if effect.on else router.deaf | {member})
+        self.recorder.noted(self.now, member, "listen", "on" if effect.on else "off")
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))

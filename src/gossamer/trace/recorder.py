@@ -94,7 +94,7 @@ class Recorder:
         self.noted(now, member, "drop", reason)
 
     def noted(self, now: float, member: int, kind: str, phase: str = "") -> None:
-        """Something happened to `member`: join, leave, crash, recover, side, drop."""
+        """Something happened to `member`: join, leave, crash, recover, side, listen, drop."""
         if self._sink is not None:
             self._sink.row(_ns(now), member, kind, -1, -1, EVERYONE, 0, phase)
 

@@ -29,13 +29,14 @@ without a name it is alone: it is offline, or stands still. All begin on side `0
 | flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
 what it published since the last such row will not be logged |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
+| listen | member hears the group's multicast from now on (phase `on`), or has left it (phase `off`) |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
 """
 
 KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
-    *("side", "flush"),
+    *("side", "flush", "listen"),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

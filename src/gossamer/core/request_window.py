@@ -1,0 +1,158 @@
+"""How many packets a member may have asked for at a time, so that the answers fill its path and no queue on it.
+
+A receiver knows best what its own path carries: it asks for as much as comes back without waiting on the way. The law
+is that of FAST TCP (Wei, Jin, Low and Hegde, 2006): once in a round trip, w becomes w * good / time + SPARE, halfway,
+where `time` is how long an answer took, from request to repair, and `good` is hardly more than it takes when nothing
+waits. Little's law makes that what the path holds, and a few packets more, which wait somewhere. The time is the
+shortest of the round trip: packets that come in a clump wait for each other, which is no sign of a full path, but then
+the first of them does not wait (as in CoDel). While answers come in good time the window grows by a quarter in each
+round trip, by one for every fourth packet, so that no burst of requests makes a queue.
+
+Not all delay is a queue that we have made: a logger may be busy with its disk. So the window also grows as long as that
+pays, and now and then to see whether it would.
+
+Packets that do not come say little: a line may be bad, and a peer may lack what it is asked for. Only if most of what
+was asked for has not come is the window halved. Delay says what loss cannot: that there is a queue.
+"""
+
+from typing import NamedTuple
+
+_FIRST, _LEAST = 32, 16
+SPARE = 20
+"""Packets that may wait on the way: 30 KB, if they are as long as Ethernet allows."""
+DELAY_S = 0.001
+"""And what comes in this time, so that a fast path does not run dry between two turns of an event loop."""
+_JITTER = 1 / 16
+"""An answer that takes this much longer than the best is still in good time."""
+_EPOCH_S = 10.0
+"""A best time is forgotten after two of these: the path may be another by then. In each we look again, with hardly
+anything on the way."""
+_CLOCK_S = 1e-6
+"""No answer is faster than the clock."""
+_TIMEOUT_MIN_S, _TIMEOUT_MAX_S = 0.01, 5.0
+_PATIENCE_MAX = 64
+_UNKNOWN = 0.05, 0.05
+_SMOOTHING = 0.125
+_GROWTH = 1.25
+_PEERS_MAX = 1000
+_TRY = 8
+"""At every so many changes we try a larger window, whatever the delay."""
+_GROWN = 0.1
+
+
+class _Period(NamedTuple):
+    """What came between two changes of the window."""
+
+    end: float
+    size: int
+    rate: float
+
+    def pays(self, before: "_Period") -> bool:
+        """Whether a larger window has brought more: on a full path it brings nothing but delay."""
+        grown = self.size / before.size - 1
+        return grown > _GROWN and self.rate > before.rate * (1 + grown / 2)
+
+
+class RequestWindow:
+    """The window of one rung that asks; `limit` is the most it may ever be."""
+
+    __slots__ = (
+        "_best",
+        "_blind",
+        "_came",
+        "_changes_at",
+        "_epoch",
+        "_fraction",
+        "_goal",
+        "_last",
+        "_limit",
+        "_missed",
+        "_needed",
+        "_patience",
+        "_ratio",
+        "_turn",
+        "_usual",
+        "size",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.size = min(_FIRST, limit)
+        self._limit = limit
+        self._goal = self.size  # to which it grows
+        self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
+        self._epoch = self._changes_at = 0.0
+        self._usual: tuple[float, float] | None = None  # how long answers take, and how much that varies
+        self._came = self._missed = 0
+        self._blind = 0  # of those missed: since an answer was timed
+        self._patience = 1  # by which a timeout is longer than usual
+        self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
+        self._last = _Period(0.0, self.size, 0.0)
+        self._turn = 0
+        self._fraction = 0.0  # of a packet by which the window has grown
+        self._needed = False
+
+    def needed(self) -> None:
+        """There is more to ask for than the window allows: a larger one would be used."""
+        self._needed = True
+
+    def came(self, packets: int) -> None:
+        """These were asked for and are here."""
+        self._came += packets
+        if self.size < self._goal:
+            self._fraction += packets * (_GROWTH - 1)
+            self.size = min(self._goal, self.size + int(self._fraction))
+            self._fraction %= 1
+
+    def missed(self, packets: int) -> None:
+        """These were asked for and have not come in time."""
+        self._missed += packets
+        self._blind += packets
+        if self._blind >= self.size:  # and nothing else did by which we could tell the time: we may be too impatient
+            self._resize(self.size // 2)
+            self._patience = min(2 * self._patience, _PATIENCE_MAX)
+            self._blind = 0
+
+    def measured(self, now: float, peer: int, seconds: float) -> None:
+        """A packet has come from `peer` this long after it was asked for."""
+        seconds = max(seconds, _CLOCK_S)
+        best = self._best_of(now, peer, seconds)
+        self._ratio = max(self._ratio, (best + _JITTER * best + DELAY_S) / seconds)
+        usual, varies = self._usual or (seconds, seconds / 2)
+        varies += _SMOOTHING * 2 * (abs(seconds - usual) - varies)
+        self._usual = usual + _SMOOTHING * (seconds - usual), varies
+        self._patience, self._blind = 1, 0
+        if now >= self._changes_at:
+            self._change(now)
+
+    def timeout(self) -> float:
+        """What was asked for and has not come for this long is lost (as in RFC 6298, but never less than twice)."""
+        usual, varies = self._usual or _UNKNOWN
+        return min(_TIMEOUT_MAX_S, self._patience * (usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)))
+
+    def _best_of(self, now: float, peer: int, seconds: float) -> float:
+        if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:
+            self._best = {}, self._best[0]
+            self._epoch = now
+            self._resize(self.size // 4)  # what waits for us on the way would pass for the path's own time
+        this, before = self._best
+        this[peer] = min(seconds, this.get(peer, seconds))
+        return min(this[peer], before.get(peer, seconds))
+
+    def _change(self, now: float) -> None:
+        before, self._last = self._last, _Period(now, self.size, self._came / max(now - self._last.end, _CLOCK_S))
+        self._turn += 1
+        if self._missed > self._came:
+            size = self.size / 2
+        elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
+            size = _GROWTH * self.size
+        else:
+            size = (self.size + self.size * self._ratio + SPARE) / 2
+        if size < self.size or self._needed:
+            self._resize(round(size))
+        self._changes_at = now + (self._usual[0] if self._usual else 0.0)
+        self._came = self._missed = 0
+        self._ratio, self._needed = 0.0, False
+
+    def _resize(self, size: int) -> None:
+        self._goal = min(self._limit, max(_LEAST, size))
+        self.size = min(self.size, self._goal)

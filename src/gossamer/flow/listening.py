@@ -1,0 +1,165 @@
+"""A receiver that cannot keep up leaves the multicast, and reads at its own pace until it has caught up.
+
+A sender never follows the slowest (`window`): it lets go of a receiver that is slower than most, and tells it so in
+every round. If the sender multicasts more than the receiver's path carries, it fills that path with packets of which
+many are lost, and leaves no room for their repair. So a receiver that was let go and falls further behind for
+`unlisten_after` leaves the multicast. While it does not listen it asks in each round how far
+senders have come; what it did not hear is a gap like any other, and the chain of repairs fills it, oldest first, as
+fast as the path allows (`core.request_window`). It listens again when it has nearly caught up.
+
+Each return may slow the others for a moment, so one that soon has to leave again stays away for twice as long. A
+receiver that nobody answers listens, too: it may be cut off, and the news of that is multicast.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+
+from gossamer.core.effects import Listen, Unicast
+from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
+from gossamer.core.messages import HowFar, LetGo, Progress, SeenReport
+from gossamer.core.packet_sets import Horizon
+
+_GROWS = 0.1
+"""A receiver falls behind if it misses this share of what a sender sends, for as long as we look."""
+_CAUGHT_UP_S = 0.5
+"""One that misses no more than comes in this time has caught up."""
+_PAUSE_MAX_S = 60.0
+_STEADY = 10
+"""One that listened for this many times its last pause may leave for a short time again."""
+_UNANSWERED = 4
+"""One that has not been answered for this many times `unlisten_after` listens."""
+_FORGETS = 3
+"""What a sender said counts for this many times `unlisten_after`."""
+_SENDERS_MAX = 500
+"""Senders of which one message tells; if there are more, they take turns."""
+
+Backlog = tuple[int, int]
+"""How many packets of some senders were seen to exist, and how many of these were not received."""
+
+
+class Listening(Rung):
+    """Whether this member listens; and the word to those that its own sender does not wait for."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self._patience = ladder.settings.unlisten_after
+        self._telling: dict[
+            int, float
+        ] = {}  # the receivers that our own sender has let go, and until when to tell them
+        self._before: tuple[float, list[int], Backlog] | None = None  # since when they do not, who, and what it was
+        self._pause = self._patience
+        self._changed_at = 0.0
+        self._answered_at = 0.0
+        self._heads: deque[tuple[float, int]] = deque()  # how far senders had come, in the last second
+        self._next = 0
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """What senders and those that do not listen say to each other."""
+        return {LetGo: self._was_let_go, HowFar: self._asked_how_far, Progress: self._told}
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """Everything may have changed."""
+        if not self.ladder.hearing.on:
+            self._listen(now, out)
+
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """Tell the receivers that were let go; look whether this member can keep up, or has caught up."""
+        self._tell(now, out)
+        if self.ladder.hearing.on:
+            if self.ladder.hearing.let_go:
+                self._look_behind(now, out)
+        elif self._has_caught_up(now) or now - self._answered_at > _UNANSWERED * self._patience:
+            self._listen(now, out)
+        else:
+            self._ask(out)
+
+    # Letting go.
+
+    def _tell(self, now: float, out: Effects) -> None:
+        lagging = dict.fromkeys(self.ladder.pace.lagging(), now + _FORGETS * self._patience)
+        self._telling = {member: until for member, until in self._telling.items() if now < until} | lagging
+        out.extend(Unicast(member, LetGo(over=member not in lagging)) for member in self._telling)
+
+    def _was_let_go(self, now: float, source: int, message: LetGo, out: Effects) -> None:
+        hearing, stream = self.ladder.hearing, self.ladder.streams.get(source)
+        if message.over:
+            hearing.let_go.pop(source, None)
+            return
+        hearing.let_go[source] = now
+        if hearing.on and stream is not None and not stream.missing:
+            out.append(Unicast(source, SeenReport(stream.next)))  # it may send nothing more that we could report
+
+    # Leaving.
+
+    def _look_behind(self, now: float, out: Effects) -> None:
+        hearing = self.ladder.hearing
+        hearing.let_go = {s: at for s, at in hearing.let_go.items() if now - at < _FORGETS * self._patience}
+        senders = [sender for sender in hearing.let_go if sender in self.ladder.streams]
+        backlog = self._backlog(senders)
+        if self._before is None or self._before[1] != senders or not senders:
+            self._before = now, senders, backlog
+        elif now - self._before[0] >= self._patience:
+            seen, behind = (after - before for after, before in zip(backlog, self._before[2], strict=True))
+            self._before = now, senders, backlog
+            if behind > _GROWS * seen > 0 or self.ladder.gaps.is_full():
+                self._unlisten(now, f"let go by {', '.join(map(str, senders))}; {backlog[1]} packets behind", out)
+
+    def _backlog(self, senders: list[int]) -> Backlog:
+        """What was given up counts as behind: it was too late for it."""
+        streams = [self.ladder.streams[sender] for sender in senders]
+        return sum(s.next for s in streams), sum(len(s.missing) + len(s.abandoned) for s in streams)
+
+    def _unlisten(self, now: float, why: str, out: Effects) -> None:
+        hearing = self.ladder.hearing
+        relapsed = hearing.times and now - self._changed_at < _STEADY * self._pause
+        self._pause = min(2 * self._pause, _PAUSE_MAX_S) if relapsed else self._patience
+        self._changed_at = self._answered_at = now
+        self._heads.clear()
+        hearing.on, hearing.why, hearing.times = False, why, hearing.times + 1
+        out.append(Listen(on=False))
+        self._ask(out)
+
+    # Reading, and coming back.
+
+    def _ask(self, out: Effects) -> None:
+        """Ask somebody how far senders have come, since we hear none of them."""
+        target = self.ladder.peers.target()
+        if target is not None:
+            out.append(Unicast(target, HowFar(self._seen())))
+
+    def _seen(self) -> Horizon:
+        streams = self.ladder.streams
+        first = self._next if self._next < len(streams) else 0
+        self._next = first + _SENDERS_MAX
+        return {sender: stream.next - 1 for sender, stream in islice(streams.items(), first, self._next)}
+
+    def _asked_how_far(self, now: float, source: int, message: HowFar, out: Effects) -> None:
+        known = ((sender, stream.next - 1) for sender, stream in self.ladder.streams.items())
+        ahead = ((sender, last) for sender, last in known if last > message.seen.get(sender, -1))
+        out.append(Unicast(source, Progress(dict(islice(ahead, _SENDERS_MAX)))))
+
+    def _told(self, now: float, source: int, message: Progress, out: Effects) -> None:
+        if not self.ladder.hearing.on:
+            self._answered_at = now
+            for sender, last in message.lasts.items():
+                self.ladder.gaps.learn(now, sender, last, out)
+
+    def _has_caught_up(self, now: float) -> bool:
+        """Whether hardly anything is missing, measured by what comes."""
+        senders = [sender for sender in self.ladder.streams if sender != self.ladder.me]
+        heads = self._heads
+        heads.append((now, sum(self.ladder.streams[sender].next for sender in senders)))
+        while now - heads[0][0] > self._patience:
+            heads.popleft()
+        if now - self._changed_at < self._pause or len(heads) < 2:
+            return False
+        rate = (heads[-1][1] - heads[0][1]) / (now - heads[0][0])
+        missing = sum(len(self.ladder.streams[sender].missing) for sender in senders)
+        return missing <= max(self.ladder.settings.window // 4, _CAUGHT_UP_S * rate)
+
+    def _listen(self, now: float, out: Effects) -> None:
+        self._changed_at = now
+        self._before = None
+        self.ladder.hearing.on, self.ladder.hearing.why = True, ""
+        out.append(Listen(on=True))

@@ -1,0 +1,197 @@
+"""The window of requests, on a modelled path: it fills the path, overruns no queue, and is not put off by losses."""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+
+import pytest
+
+from gossamer.core.asking import Asking
+from gossamer.core.packets import Packet
+from gossamer.core.request_window import RequestWindow
+
+SERVER = 5
+QUEUE = 170
+"""Packets: 256 KB."""
+
+
+@dataclass
+class Path:
+    """A member asks a server for everything; the answers cross a link of `rate` packets a second with a queue."""
+
+    rate: float
+    delay: float
+    """There and back."""
+    loss: float = 0.0
+    busy: float = 0.0
+    """How long the server is busy with other things, on average, before it looks at a request; rarely not at all."""
+    limit: int = 2048
+    asking: Asking = field(init=False)
+    came: list[float] = field(default_factory=list)
+    dropped: list[float] = field(default_factory=list)
+    sent: int = 0
+    longest: int = 0
+
+    def run(self, seconds: float, seed: int = 1) -> "Path":
+        self.asking, rng = Asking(self.limit, adapts=True), Random(seed)
+        self.asking.add(7, 0, 10_000_000)
+        events: list[tuple[float, int]] = []  # when which packet comes
+        now, free, due, heard = 0.0, 0.0, 0.0, 0.0
+        while now < seconds:
+            if self.asking.wants_more():
+                wanted = self.asking.choose()
+                self.asking.asked(now, SERVER, wanted)
+                heard = max(heard, now + self.delay / 2 + rng.uniform(0.6, 1.4) * self.busy * (rng.random() > 0.01))
+                for seqno in wanted[7]:
+                    free = self._cross(heard, free, seqno, events, rng)
+            due = self.asking.overdue(now)
+            if events and events[0][0] <= due:
+                now, seqno = heappop(events)
+                self.came.append(now)
+                self.asking.came(now, SERVER, [Packet(7, seqno, b"")])
+                self.asking.remove(7, seqno, seqno)
+            else:
+                now = due
+        return self
+
+    def _cross(self, at: float, free: float, seqno: int, events: list[tuple[float, int]], rng: Random) -> float:
+        waiting = max(0.0, free - at) * self.rate
+        self.sent += 1
+        self.longest = max(self.longest, int(waiting))
+        if waiting > QUEUE:
+            self.dropped.append(at)
+            return free
+        free = max(free, at) + 1 / self.rate
+        if rng.random() >= self.loss:
+            heappush(events, (free + self.delay / 2, seqno))
+        return free
+
+    def use(self, since: float, until: float) -> float:
+        """The share of the link that was used."""
+        return sum(since <= at < until for at in self.came) / (self.rate * (until - since))
+
+
+PATHS = [(10, 0.0005), (10, 0.02), (10, 0.1), (100, 0.0005), (100, 0.002), (100, 0.02), (1000, 0.0005), (1000, 0.002)]
+
+
+@pytest.mark.parametrize(("mbit", "delay"), PATHS)
+def test_requests_fill_a_path_and_overrun_no_queue(mbit: int, delay: float) -> None:
+    end = min(3.0, 300 / mbit)
+    path = Path(rate=mbit * 1e6 / 12_000, delay=delay).run(end)
+    assert path.use(end / 2, end) > 0.97
+    assert len([at for at in path.dropped if at > end / 2]) < 0.01 * path.sent
+    assert len(path.dropped) < 0.03 * path.sent
+
+
+@pytest.mark.parametrize("delay", [0.002, 0.02])
+def test_random_losses_do_not_shrink_the_window(delay: float) -> None:
+    path = Path(rate=8333, delay=delay, loss=0.05).run(3.0)
+    assert path.use(1.0, 3.0) > 0.9
+    assert path.sent < 1.01 * len(path.came) / 0.95 + 2 * path.asking.limit  # and nothing is asked for twice
+
+
+def test_a_server_that_is_busy_is_no_full_path() -> None:
+    path = Path(rate=8333, delay=0.002, busy=0.01).run(2.0)
+    assert path.use(1.0, 2.0) > 0.88  # with a window for the delay of the path alone, it would be a third
+    assert not path.dropped
+
+
+def grown(seconds: float = 0.02) -> RequestWindow:
+    """A window on a path on which nothing waits."""
+    window = RequestWindow(2048)
+    for turn in range(100):
+        window.needed()
+        window.came(window.size)
+        window.measured(turn * seconds, SERVER, seconds)
+    assert window.size == 2048
+    return window
+
+
+def test_a_window_gives_way_to_a_queue_that_grows() -> None:
+    window = grown()
+    for turn in range(20):
+        window.needed()
+        window.came(window.size)
+        window.measured(3 + turn * 0.2, SERVER, 0.2)
+    assert window.size < 64
+
+
+def test_packets_that_come_in_a_clump_are_no_queue() -> None:
+    window = grown()
+    for turn in range(20):
+        window.needed()
+        window.came(window.size)
+        for late in range(10):
+            window.measured(3 + (turn + late / 10) * 0.02, SERVER, 0.02 + late * 0.01)
+    assert window.size == 2048
+
+
+def test_what_waits_on_a_slow_path_does_not_pass_for_its_length() -> None:
+    path = Path(rate=83, delay=0.002).run(100.0)
+    assert path.use(1.0, 100.0) > 0.97
+    assert path.asking.limit < 64
+
+
+def test_a_window_that_is_not_used_does_not_grow() -> None:
+    window = RequestWindow(2048)
+    before = window.size
+    for turn in range(100):
+        window.came(window.size)
+        window.measured(turn * 0.02, SERVER, 0.02)
+    assert window.size == before
+
+
+def test_a_window_is_halved_if_most_of_what_was_asked_for_does_not_come() -> None:
+    window = grown()
+    window.measured(2.5, SERVER, 0.02)
+    window.came(10)
+    window.missed(30)
+    window.measured(3.0, SERVER, 0.02)
+    assert window.size == 1024
+    window.missed(1024)  # nothing at all has come since
+    assert window.size == 512
+
+
+def test_a_near_peer_says_nothing_of_a_far_one() -> None:
+    window = RequestWindow(2048)
+    for turn in range(100):
+        window.needed()
+        window.came(window.size)
+        window.measured(turn * 0.2, SERVER, 0.001)
+        window.measured(turn * 0.2 + 0.1, SERVER + 1, 0.1)
+    assert window.size == 2048
+
+
+def test_a_window_is_never_more_than_its_limit() -> None:
+    for limit in (1, 4, 16, 100):
+        path = Path(rate=8333, delay=0.02, limit=limit).run(1.0)
+        assert path.asking.limit <= limit
+        assert len(path.came) > 0.5 * limit / (0.02 + limit / 8333)
+
+
+def test_a_packet_that_is_asked_for_again_is_not_timed() -> None:
+    """The answer to the first request may come right after the second: that would seem to be a very short path."""
+    asking = Asking(64, adapts=True)
+    asking.add(7, 0, 9)
+    asking.asked(0.0, SERVER, asking.choose())
+    late = asking.overdue(0.0)
+    asking.overdue(late)
+    assert asking.on_their_way == 0
+    asking.asked(late, SERVER, asking.choose())
+    asking.came(late + 1e-6, SERVER, [Packet(7, 9, b"")])
+    assert asking.overdue(late) - late == pytest.approx(late)  # as patient as before
+
+
+def test_a_member_that_wants_thousands_of_ranges_asks_for_the_first_of_them() -> None:
+    asking = Asking(64, adapts=True)
+    for seqno in range(0, 20_000, 2):
+        asking.add(7, seqno, seqno)
+    chosen = []
+    for turn in range(150):
+        wanted = asking.choose()
+        asking.asked(turn * 0.001, SERVER, wanted)
+        for seqno in list(wanted[7]):
+            chosen.append(seqno)
+            asking.came(turn * 0.001 + 0.0005, SERVER, [Packet(7, seqno, b"")])
+            asking.remove(7, seqno, seqno)
+    assert chosen == list(range(0, 2 * len(chosen), 2))

@@ -1,0 +1,50 @@
+"""A receiver on a link that carries less than is sent: nothing is lost in silence, and the others notice nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from gossamer.sim.checked import traced
+from gossamer.sim.scenario import load
+from gossamer.trace.reader import read
+
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "slow-link.toml"
+SLOW = 4
+
+
+def run(tmp_path: Path, *overrides: str) -> tuple[dict, dict[int, list[str]], dict[int, int]]:
+    """The result, when members left the multicast and came back, and how many packets each has lost."""
+    path = tmp_path / "trace.parquet"
+    result = traced(load(SCENARIO, ["duration=5.0", *overrides]), path)
+    listened: dict[int, list[str]] = {}
+    lost: dict[int, int] = {}
+    for rows in (batch.of("listen", "lost") for batch in read(path)):
+        for row in map(rows.describe, range(len(rows))):
+            if row["kind"] == "listen":
+                listened.setdefault(row["member"], []).append(row["phase"])
+            else:
+                lost[row["member"]] = lost.get(row["member"], 0) + 1
+    return result, listened, lost
+
+
+@pytest.mark.parametrize("exact", ["false", "true"])
+def test_a_slow_receiver_reads_from_the_logger_at_its_own_pace(tmp_path, exact):
+    result, listened, lost = run(tmp_path, f"topology.exact={exact}")
+    assert result["violations"] == []
+    assert not lost
+    assert result["packets"]["everywhere"] == result["packets"]["sent"] > 3_000
+    assert listened == {SLOW: ["off", "on"]}
+    assert result["repairs"]["sent"] < 2 * result["packets"]["sent"]  # and not the same again and again
+
+
+def test_without_a_logger_what_no_peer_keeps_is_reported_as_lost(tmp_path):
+    result, listened, lost = run(tmp_path, "protocol.loggers=0", "protocol.loss_patience=2.0")
+    assert result["violations"] == []
+    assert listened[SLOW][0] == "off"
+    assert lost.keys() == {SLOW}
+    assert result["packets"]["everywhere"] + lost[SLOW] == result["packets"]["sent"]
+
+
+def test_the_others_do_not_wait_for_it(tmp_path):
+    result, _, _ = run(tmp_path)
+    assert result["latency"]["p50"] < 0.01
