@@ -25,7 +25,7 @@ Schedule = Callable[[float, Callable[[], None]], None]
 _NEVER = -1.0
 
 FULL_PACKET_BYTES = 1500
-"""A queue of n packets has room for n of this size, or of the largest so far: small ones find room where large ones do."""
+"""A queue of n packets has room for n of this size, or of the largest so far: small ones fit where large ones do."""
 
 
 class Drop(Protocol):
