@@ -108,13 +108,14 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG), ("padding", BYTES))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
-    Challenge: (26, (("nonce", NUMBER),)),
-    Proof: (27, (("nonce", NUMBER),)),
+    Challenge: (29, (("nonce", NUMBER),)),
+    Proof: (30, (("nonce", NUMBER),)),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
+assert len(_BY_CODE) == len(_FIELDS), "each message has a code of its own"
 
 
 class WireError(ValueError):
