@@ -262,7 +262,7 @@ class Stack:
             self.gaps.found(now, sender, *gap, out)
         self.duplicates += len(happened.run) - len(fresh)
         if not fresh:
-            _call(self._hooks.repeated, now, happened.source, happened.run, out)
+            _call(self._hooks.repeated, now, happened.source, happened.run, happened.phase, out)
             return
         parts = [fresh] if fresh is happened.run else split_into_runs(fresh)
         self.order.arrived(now, parts, happened.phase, stream, out)

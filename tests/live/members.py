@@ -28,8 +28,8 @@ _ports = count(20_000 + os.getpid() * 37 % 20_000)
 
 
 def settings(**changes: Any) -> gossamer.Settings:
-    """A group of its own for each test."""
-    return gossamer.Settings(**{"address": f"239.192.77.7:{next(_ports)}", **changes})
+    """A group of its own for each test, in which each turn of the loop makes a packet of its own."""
+    return gossamer.Settings(**{"address": f"239.192.77.7:{next(_ports)}", "coalesce_us": 0, **changes})
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:

@@ -136,7 +136,7 @@ class Rung:
     # What happens to packets.
     def published(self, now: float, run: Run, out: Effects) -> None: ...
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None: ...  # all of them new
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None: ...  # none of them new
+    def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None: ...  # none of them new
     def repaired(self, now: float, source: int, run: Run) -> None: ...  # they were missing, and `source` sent them
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # no longer missing
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer

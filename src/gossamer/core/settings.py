@@ -107,8 +107,9 @@ class ProtocolSettings:
     )
     ask_again: float = setting(
         0.0,
-        "How long, in addition to two round trips, to wait for a peer's answer before asking again: first the packet's"
-        " sender, then others at growing intervals, until the next round takes over; 0 leaves repeats to the rounds.",
+        "How long, in addition to a round trip and what it varies by, to wait for a peer's answer before asking again:"
+        " first the packet's sender, then others at growing intervals, until the rounds take over. 0 leaves repeats to"
+        " the rounds, and asks at once for packets that were only overtaken.",
         unit="s",
         low=0,
         high=3600,

@@ -102,7 +102,7 @@ class Logger(Keeper):
         self._persist(now, run, out)
         self._acknowledge(run, out)
 
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+    def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """A sender that repeats has missed the acknowledgement (000 §3.2), or we have missed what it sent before.
 
         The stream counts from the time at which we joined; the log takes what was not acknowledged, however old.

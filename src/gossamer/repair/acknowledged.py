@@ -197,7 +197,7 @@ class Acknowledged(RepairRung, Keeper):
         """Acknowledge what is new ..."""
         self._acknowledge(run, out)
 
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+    def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """... and what is not: the earlier acknowledgement may be the one that was lost."""
         self._acknowledge(run, out)
 

@@ -28,7 +28,8 @@ class NegativeGossip(Repair):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._asking = Asking(ladder.settings.request_packets, adapts=True)
+        again = ladder.settings.ask_again > 0  # then it is known here which requests were in vain
+        self._asking = Asking(ladder.settings.request_packets, counted=again, adapts=True, times_out=not again)
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
@@ -71,13 +72,21 @@ class NegativeGossip(Repair):
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
         self._round = number
-        self._asking.tick(now)
+        self._time_passes(now)
         if self._found:
             self._move_on_old(now, out)
         if not self._asking.wanted:
             self._notes.clear()
         if self._asking.wanted and self.ladder.gaps.has_say:  # what is not worth it is given up before it is gossiped
             self.ladder.gaps.worth_asking(now, self._asking.choose(), out)
+
+    def _time_passes(self, now: float) -> None:
+        """At the end of a round: what was asked for in the one before will not come."""
+        self._asking.tick(now)
+
+    def _not_on_its_way(self) -> PacketSets:
+        """What to ask for in a round."""
+        return self._asking.choose()
 
     def _move_on_old(self, now: float, out: Effects) -> None:
         period = self.ladder.settings.gossip_period
@@ -89,7 +98,7 @@ class NegativeGossip(Repair):
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
-        gossip.missing = self.ladder.gaps.urgent(self._asking.choose())
+        gossip.missing = self.ladder.gaps.urgent(self._not_on_its_way())
         self._asking.asked(now, to, gossip.missing)
         self._asking.age()
 

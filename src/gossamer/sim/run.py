@@ -172,6 +172,9 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
     digest.update(json.dumps(result, sort_keys=True).encode())
     return result | {
         "trace_hash": digest.hexdigest(),
+        "repeated": sum(
+            stack.duplicates for stack in world.stacks if isinstance(stack, Stack)
+        ),  # packets that came twice
         "outstanding": world.ledger.outstanding,  # not 0 if the run was cut off, or waited for nothing
         "events": world.events,
         "wall_seconds": seconds,
