@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -77,6 +77,7 @@ class Cell:
 
     size: int
     subscribers: int
+    _: KW_ONLY
     rate: float = 0.0
     """Events/s for latency; 0 is as fast as possible."""
     lone: bool = False

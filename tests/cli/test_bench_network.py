@@ -49,6 +49,7 @@ def test_a_path_is_measured_between_two_hosts(network: Network):
     assert path["round_trip_ms"]["idle"]["p50"] > 0
     assert 0 < path["queueing_ms"]["p50"] < QUEUE_KB * 8 * 1.024 / MBIT  # less than a full queue
     assert path["probes_lost"]["idle"] < 0.1
+    assert sum(result["held_by"].values()) == pytest.approx(1.0)  # it could have published far more
 
 
 def test_it_says_so_if_nobody_serves():

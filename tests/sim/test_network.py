@@ -55,6 +55,14 @@ def test_packets_queue_behind_each_other_and_too_many_are_dropped(scenario):
     assert network.queue_drops == 2
 
 
+def test_a_small_packet_finds_room_where_a_large_one_does(scenario):
+    made = scenario(topology={"kind": "star", "members": 2, "latency": 0.0, "bandwidth": 16000.0, "queue": 2})
+    network = Network(build_topology(made), made, Random(1))
+    sizes = (4000, 4000, 100)
+    got = [arrivals_of(network, lambda a, size=size: network.unicast(0.0, 0, 1, size, a)) for size in sizes]
+    assert [list(g.values()) for g in got] == [[[4.0]], [[6.0]], [[6.05]]]
+
+
 def test_a_packet_that_reaches_a_link_first_does_not_wait_for_one_that_was_sent_first(scenario):
     made = scenario(topology={"kind": "star", "members": 3, "bandwidth": 8000.0})
     links = (Link(0, 3, 1.0, 0.0, 8000.0), Link(1, 3, 0.001, 0.0, 8000.0), Link(2, 3, 0.001, 0.0, 8000.0))

@@ -9,6 +9,7 @@ import asyncio
 import json
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -165,7 +166,7 @@ async def measure(settings: Settings, size: int, seconds: float) -> dict[str, An
             async with _probing(paths, "idle"):
                 await asyncio.sleep(_IDLE_S if paths else 0.0)
             async with _probing(paths, "loaded"):
-                published, took = await _load(group, size, seconds if paths else 0.0)
+                published, took, held_by = await _load(group, size, seconds if paths else 0.0)
             await _collect(group, token, paths, published)
         finally:
             for path in paths.values():
@@ -175,6 +176,7 @@ async def measure(settings: Settings, size: int, seconds: float) -> dict[str, An
         "seconds": took,
         "published": published,
         "published_per_s": published / took if published else 0.0,
+        "held_by": held_by,
         "paths": [path.summary() for path in paths.values()],
     }
 
@@ -221,19 +223,25 @@ async def _probing(paths: dict[int, _Path], phase: str) -> AsyncIterator[None]:
         setattr(path, phase, done)
 
 
-async def _load(group: Group, size: int, seconds: float) -> tuple[int, float]:
-    """Publish as fast as the group lets us; returns how many, and how long it took until all were sent."""
+async def _load(group: Group, size: int, seconds: float) -> tuple[int, float, dict[str, float]]:
+    """Publish as fast as the group lets us; returns how many, how long it took until all were sent, and why not faster.
+
+    The latter is what held the sender up, each with the share of the moments at which it had to wait.
+    """
     begun = time.monotonic()
     events = [bytes(size)] * _AT_ONCE
     published = 0
+    held: Counter[str] = Counter()
     while time.monotonic() - begun < seconds:
-        if group.stats()["unsent"] > _UNSENT_MAX:  # what waits here would still have to be sent afterwards
+        stats = group.stats()
+        if stats["unsent"] > _UNSENT_MAX:  # what waits here would still have to be sent afterwards
+            held[stats["pace"]["held_by"]] += 1
             await asyncio.sleep(_MOMENT_S)
             continue
         await group.publish_many(_LOAD, events)
         published += _AT_ONCE
     await group.flush()
-    return published, time.monotonic() - begun
+    return published, time.monotonic() - begun, {why: times / held.total() for why, times in held.most_common()}
 
 
 async def _collect(group: Group, token: bytes, paths: dict[int, _Path], published: int) -> None:
@@ -273,6 +281,8 @@ def conclude(result: dict[str, Any], as_json: bool) -> int:
 
 def _table(result: dict[str, Any]) -> Table:
     title = f"{result['published']:,} events of {result['size']} B in {result['seconds']:.1f} s"
+    if result["held_by"]:
+        title += f"; held up by {', '.join(f'{why} ({share:.0%})' for why, share in result['held_by'].items())}"
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for path in result["paths"]:

@@ -39,9 +39,10 @@ def draw(seed: int) -> Table:
     rng = Random(f"campaign/{seed}")
     table = campaign_live.draw(rng) if seed % 3 == 0 else _draw(rng)
     links = Random(f"campaign/links/{seed}")
-    table["topology"] |= _links(links, table)
     if seed % 3 == 0:
         table["protocol"]["congestion"] = links.choice(("delay", "delay", "none"))
+        table["traffic"]["rate"] *= links.choice((1, 1, 5))  # or no sender would ever have to wait
+    table["topology"] |= _links(links, table)
     return table
 
 
@@ -82,7 +83,7 @@ def _links(rng: Random, table: Table) -> Table:
     load = 8 * table["traffic"]["rate"] * (table["traffic"]["size"] + OVERHEAD_BYTES)
     members = table["topology"]["members"]
     queue = {"queue": rng.choice((10, 50, 200)), "exact": rng.random() < 0.5}
-    all_narrow = {"bandwidth": max(BANDWIDTH_MIN, load * rng.choice((1.5, 4.0))), **queue}
+    all_narrow = {"bandwidth": max(BANDWIDTH_MIN, load * rng.choice((0.7, 1.5, 4.0))), **queue}
     some_narrow = {
         "slow": sorted(rng.sample(range(members), rng.choice((1, 1, 2)))),
         "slow_bandwidth": max(BANDWIDTH_MIN, load * rng.choice((0.5, 0.9, 1.5))),
