@@ -168,7 +168,7 @@ class LetGo:
 
 @dataclass(slots=True)
 class HowFar:
-    """How far have senders come? Asked by a member that does not hear the multicast and has seen this much itself."""
+    """How far have these senders come? Asked by a member that does not hear the multicast: it has seen this much."""
 
     kind: ClassVar[str] = "request"
     seen: Horizon
