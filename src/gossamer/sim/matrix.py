@@ -64,6 +64,7 @@ _FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that 
     "repairs": {"unicast": {}, "multicast": {"multicast_after": 2}, "regional": {"region_rtt": 0.02}},
     "requests": {"all": {}, "limited": {"request_packets": 16}},
     "retries": {"off": {}, "on": {"ask_again": 0.02, "round_trips": True}},
+    "parity": {"none": {}, "as needed": {"parity": -1}},
     "selection": {word: {"selection": word} for word in ("uniform", "linear", "quadratic")},
     "rounds": {
         "apart": {},
