@@ -21,6 +21,29 @@ class Data:
 
 
 @dataclass(slots=True)
+class Parity:
+    """What `count` packets of the source, from `first` on, have in common: one that is lost follows from the others.
+
+    `content` is the exclusive or of their bodies, `lengths` that of their lengths.
+    """
+
+    kind: ClassVar[str] = "parity"
+    first: int
+    count: int
+    lengths: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class LossReport:
+    """Of your last `of` packets, `lost` did not reach the source by themselves."""
+
+    kind: ClassVar[str] = "ack"
+    lost: int
+    of: int
+
+
+@dataclass(slots=True)
 class Repair:
     """A retransmission of a packet, by a peer or by a logger, as its sender made it."""
 
@@ -316,6 +339,8 @@ class ViewUpdate:
 
 Message = (
     Data
+    | Parity
+    | LossReport
     | Repair
     | Ack
     | Request
