@@ -1,9 +1,10 @@
 """Gossamer side by side with its peers: real processes, every event counted and checked in order at every subscriber.
 
 One publisher process, 2 and 8 subscriber processes. Throughput is events/s from the publisher's first call until the
-slowest subscriber has the last event. Latency is one way, from the publisher's call until the subscriber has the event,
-by one clock, at the slowest subscriber. Rounds of all systems are interleaved and the median is printed, with ratios
-against the best peer of the same run. A system that lost or reordered an event, or did not finish, gets no number.
+slowest subscriber has the last event; "lone events" are published one per turn of the publisher's event loop. Latency
+is one way, from the publisher's call until the subscriber has the event, by one clock, at the slowest subscriber.
+Rounds of all systems are interleaved and the median is printed, with ratios against the best peer of the same run. A
+system that lost or reordered an event, or did not finish, gets no number.
 
 `--namespace` puts publisher and subscribers into two network namespaces with a link of MTU 1500 between them, on which
 the kernel drops packets at random, in both directions and for all systems alike (needs root, `ip`, `nft`, `ethtool`).
@@ -52,6 +53,13 @@ class Section:
         """Whether smaller is better."""
         return any(cell.rate for cell in self.cells.values())
 
+    @property
+    def kind(self) -> str:
+        """The word for it on the command line."""
+        if self.is_latency:
+            return "latency"
+        return "lone" if any(cell.lone for cell in self.cells.values()) else "throughput"
+
     def of(self, systems: list[System]) -> list[System]:
         """The systems in this table: one that repairs nothing serves only as a lower bound for latencies."""
         return [system for system in systems if self.is_latency or not system.bare]
@@ -93,6 +101,8 @@ def sections(options: argparse.Namespace) -> list[Section]:
             for n in (2, 8)
         }
         made.append(Section("Throughput, loopback, events/s at the slowest subscriber", cells))
+        alone = {f"{n} subscribers": replace(base, size=1024, subscribers=n, lone=True) for n in (2, 4)}
+        made.append(Section("Lone events, loopback, 1 KB, one per turn of the publisher's loop, events/s", alone))
         made.append(Section("Latency one way, loopback, 64 B, 2 subscribers, p50 / p99 in us", paced(base)))
     if options.all or options.namespace:
         for loss in LOSSES:
@@ -101,7 +111,7 @@ def sections(options: argparse.Namespace) -> list[Section]:
             made.append(Section(f"Throughput, {where}, events/s at the slowest subscriber", pair, loss))
             made.append(Section(f"Latency one way, {where}, 64 B, 2 subscribers, p50 / p99 in us", paced(base), loss))
     wanted = options.only
-    return [s for s in made if not wanted or (wanted == "latency") == s.is_latency]
+    return [s for s in made if not wanted or wanted == s.kind]
 
 
 def paced(base: Cell) -> dict[str, Cell]:
@@ -184,7 +194,7 @@ def parse() -> argparse.Namespace:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--namespace", action="store_true", help="only the lossy link of MTU 1500 between namespaces")
     where.add_argument("--all", action="store_true", help="loopback and namespaces")
-    parser.add_argument("--only", choices=["throughput", "latency"])
+    parser.add_argument("--only", choices=["throughput", "lone", "latency"])
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"default: {','.join(SYSTEMS)}")
     parser.add_argument("--rounds", type=int, help="default 3, quick 1")
     parser.add_argument("--seconds", type=float, help="length of a round, default 2, quick 0.5")

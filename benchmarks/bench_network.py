@@ -31,6 +31,7 @@ from live_systems import System
 from live_tables import DEFAULT_LOOP, choose, end_gently, machine, note, row
 from network_rows import ROWS, TCP_GOODPUT, Row
 from network_runner import Outcome, observe
+from switch import CONGESTION_CONTROL
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.netns import Unavailable, check_available
@@ -61,7 +62,7 @@ async def run_all(rows: list[Row], systems: list[System], options: argparse.Name
             if place.logger and not system.logger:
                 continue
             try:
-                outcome: Outcome | Failed = await observe(system, place, options.seconds, options.loop)
+                outcome: Outcome | Failed = await observe(system, place, options.seconds, options.loop, options.tcp)
             except Failed as failed:
                 outcome = failed
             results.of[place.key, system.key] = outcome
@@ -173,6 +174,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--systems", default=DEFAULT_SYSTEMS, help=f"default: {DEFAULT_SYSTEMS}")
     parser.add_argument("--seconds", type=float, help="length of a round, default 5, quick 2")
     parser.add_argument("--loop", choices=["asyncio", "uvloop"], default=DEFAULT_LOOP)
+    parser.add_argument("--tcp", default="", help="TCP's congestion control, e.g. cubic or bbr; default: the machine's")
     parser.add_argument("--trace", action="store_true", help="also print what the links did, every tenth of a second")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     options = parser.parse_args()
@@ -187,7 +189,7 @@ def main() -> None:
     options = parse()
     be_quiet()
     rows, systems = [ROWS[key] for key in options.rows.split(",")], choose(options.systems)
-    first = machine(options.loop, 1)
+    first = f"{machine(options.loop, 1)}, rounds of {options.seconds:.0f} s, TCP: {options.tcp or own_tcp()}"
     try:
         check_available()
         results = asyncio.run(run_all(rows, systems, options))
@@ -201,6 +203,11 @@ def main() -> None:
     if options.out:
         options.out.write_text(text, "utf-8")
     sys.exit(any(failed(place, results.of.get((place.key, s.key))) for place in rows for s in systems if s.ours))
+
+
+def own_tcp() -> str:
+    """The congestion control of this machine."""
+    return Path("/proc/sys", CONGESTION_CONTROL.replace(".", "/")).read_text("ascii").strip()
 
 
 def failed(place: Row, outcome: Outcome | Failed | None) -> bool:

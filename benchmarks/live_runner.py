@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -77,8 +77,11 @@ class Cell:
 
     size: int
     subscribers: int
+    _: KW_ONLY
     rate: float = 0.0
     """Events/s for latency; 0 is as fast as possible."""
+    lone: bool = False
+    """One event per turn of the publisher's loop, in place of many at once."""
     seconds: float = 2.0
     loop: str = "asyncio"
     place: Place = field(default_factory=Place)
@@ -160,14 +163,15 @@ class Crew:
         await hearing
 
     async def play(
-        self, count: int, rate: float, limit_s: float = ROUND_TIMEOUT_S
+        self, count: int, rate: float, limit_s: float = ROUND_TIMEOUT_S, *, lone: bool = False
     ) -> tuple[dict[str, Any], list[dict[str, Any] | None]]:
         """Publish this many events, or as many as the limit allows; returns the reports of publisher and subscribers.
 
         A subscriber that still waits a while after everything was sent is told that nothing more will come. One that
         waits even then gives None.
         """
-        order = {"kind": "paced" if rate else "burst", "first": self._next, "count": count, "rate": rate}
+        kind = "paced" if rate else "lone" if lone else "burst"
+        order = {"kind": kind, "first": self._next, "count": count, "rate": rate}
         for worker in (*self.subscribers, self.publisher):
             worker.order(**order, limit_s=limit_s)
         hearing = [asyncio.create_task(worker.report()) for worker in self.subscribers]
@@ -188,9 +192,9 @@ class Crew:
                     self.publisher.order(kind="end", first=self._next)
                     _, waiting = await asyncio.wait(waiting, timeout=END_PERIOD_S)
 
-    async def round(self, count: int, rate: float) -> Measured:
+    async def round(self, count: int, rate: float, *, lone: bool = False) -> Measured:
         """Publish this many events; every subscriber must have all of them."""
-        sent, reports = await self.play(count, rate)
+        sent, reports = await self.play(count, rate, lone=lone)
         heard = [report for report in reports if report is not None]
         if len(heard) < len(reports):
             raise TimeoutError
@@ -290,22 +294,22 @@ async def measure(system: System, cell: Cell) -> Measured:
                 await timed(members, max(100, int(cell.rate * 0.3)), cell.rate)
                 return await timed(members, int(cell.rate * cell.seconds), cell.rate)
             most = min(ROUND_EVENTS_MAX, ROUND_BYTES_MAX // cell.size)
-            measured = await timed(members, PILOT_EVENTS, 0.0)  # never counts: everything is cold
+            measured = await timed(members, PILOT_EVENTS, 0.0, lone=cell.lone)  # never counts: everything is cold
             while True:
                 growth = min(GROWTH_MAX, cell.seconds / measured.seconds)
                 count = max(PILOT_EVENTS, min(most, int(measured.events * growth)))
-                measured = await timed(members, count, 0.0)
+                measured = await timed(members, count, 0.0, lone=cell.lone)
                 if measured.seconds > 0.5 * cell.seconds or count >= most:
                     return measured
     except TimeoutError:
         raise Failed(f"not started after {START_TIMEOUT_S:.0f} s") from None
 
 
-async def timed(members: Crew, count: int, rate: float) -> Measured:
+async def timed(members: Crew, count: int, rate: float, *, lone: bool = False) -> Measured:
     """One round; raises Failed if it takes too long."""
     limit = ROUND_TIMEOUT_S + (count / rate if rate else 0.0)
     try:
-        return await asyncio.wait_for(members.round(count, rate), limit)
+        return await asyncio.wait_for(members.round(count, rate, lone=lone), limit)
     except TimeoutError:
         raise Failed(f"{count:,} events not complete after {limit:.0f} s") from None
 

@@ -44,7 +44,7 @@ class PublisherEnd(End, Protocol):
         """Hand over a burst; waits for room if the system has a limit."""
 
     async def send(self, payload: bytes) -> None:
-        """Hand over one event, to be sent at once."""
+        """Hand over one event, to be sent at once; waits for room if the system has a limit."""
 
     async def sent(self) -> None:
         """Wait until this process has sent everything."""
@@ -321,7 +321,7 @@ class _GossamerPublisher(_Gossamer):
         await self._group.publish_many(SUBJECT, payloads)
 
     async def send(self, payload: bytes) -> None:
-        self._group.publish(SUBJECT, payload)
+        await self._group.publish_wait(SUBJECT, payload)
 
     async def sent(self) -> None:
         await self._group.flush()

@@ -198,7 +198,7 @@ async def next_order() -> dict[str, Any] | None:
 
 
 async def publish(publisher: Any, plan: Plan) -> None:
-    """Carry out orders: a warm-up event, a burst of events as fast as they are accepted, or paced ones."""
+    """Carry out orders: a warm-up event; events as fast as they are accepted, many at once or lone; or paced ones."""
     say(ready=True)
     while (order := await next_order()) is not None:
         if order["kind"] == "warm":
@@ -211,6 +211,9 @@ async def publish(publisher: Any, plan: Plan) -> None:
         started, cpu = monotonic_ns(), process_time_ns()
         if order["kind"] == "paced":
             await _publish_paced(publisher, [payload for chunk in chunks for payload in chunk], order["rate"])
+            count = order["count"]
+        elif order["kind"] == "lone":
+            await _publish_lone(publisher, [payload for chunk in chunks for payload in chunk])
             count = order["count"]
         else:
             count = await _publish_burst(publisher, chunks, started + int(order["limit_s"] * 1e9))
@@ -228,6 +231,13 @@ async def _publish_burst(publisher: Any, chunks: list[list[bytes]], until: int) 
         if monotonic_ns() > until:
             break
     return count
+
+
+async def _publish_lone(publisher: Any, payloads: list[bytes]) -> None:
+    """Publish one event in each turn of the loop, as an application does that has something to say now and then."""
+    for payload in payloads:
+        await publisher.send(payload)
+        await asyncio.sleep(0)
 
 
 async def _publish_paced(publisher: Any, payloads: list[bytes], rate: float) -> None:

@@ -74,6 +74,14 @@ class Outcome:
         """When the last healthy subscriber had everything."""
         return max(report["finished"] for report in self.heard[: self.healthy])
 
+    def crossed(self) -> bool:
+        """Whether all that the healthy subscribers got has passed their ports, which follow the publisher's."""
+        first, last = self.samples[0].queues, self.samples[-1].queues
+        return all(
+            last[1 + n]["down"]["bytes"] - first[1 + n]["down"]["bytes"] >= (self.events - self.lost[n]) * SIZE
+            for n in range(self.healthy)
+        )
+
     def during(self) -> tuple[Sample, Sample, Sample]:
         """The network when the round began, a second later, and when the healthy ones were through."""
         began = max((s for s in self.samples if s.at <= self.sent["started"]), key=lambda s: s.at)
@@ -159,13 +167,13 @@ def processor_ticks() -> tuple[int, int]:
     return idle + waiting + nice * (os.nice(0) <= 0), sum(ticks)
 
 
-async def observe(system: System, row: Row, seconds: float, loop: str) -> Outcome:
+async def observe(system: System, row: Row, seconds: float, loop: str, tcp: str = "") -> Outcome:
     """Measure one system on one network; raises Failed if it does not finish."""
-    with Switch(row.ports()) as switch:
+    with Switch(row.ports(), tcp) as switch:
         hosts = [Host.on(node) for node in switch.nodes]
         subscribers = tuple(hosts[1 : 1 + row.subscribers])
         place = Place(hosts[0], subscribers, hosts[1 + row.subscribers] if row.logger else None)
-        cell = Cell(SIZE, row.subscribers, row.rate, seconds, loop, place)
+        cell = Cell(SIZE, row.subscribers, rate=row.rate, seconds=seconds, loop=loop, place=place)
         try:
             async with crew(system, cell) as members, stream(row, hosts) as sink:
                 count = await events(members, system, row, seconds)
@@ -207,4 +215,7 @@ async def record(members: Crew, recorder: Recorder, row: Row, count: int, second
         raise Failed(f"not through {ROUND_TIMEOUT_S:.0f} s after the last event was published")
     heard = [report or UNFINISHED for report in reports]
     switch = recorder.switch
-    return Outcome(sent["count"], sent, heard, recorder.samples, row.healthy, switch.unread(), switch.overrun())
+    outcome = Outcome(sent["count"], sent, heard, recorder.samples, row.healthy, switch.unread(), switch.overrun())
+    if not outcome.crossed():
+        raise Failed("what the subscribers got did not come through the switch: this is no measurement of the network")
+    return outcome

@@ -6,11 +6,14 @@
  * copied to every port that has joined its group, by the reports that hosts send (IGMP, MLD); a group that nobody ever
  * joined goes everywhere. Unicast goes where its address was last seen. Jitter reorders.
  *
+ * Hosts have network cards that cut and join packets (TSO, USO, GRO): what a host hands over in one piece is cut into
+ * frames before the uplink, and frames of one flow that come to a host within a moment are handed over in one piece.
+ *
  *   switch [port=N,]KEY=VALUE,... ...       one argument for each port, in order
  *
  *   netns      the network namespace of the port's host
  *   down_mbit  bandwidth to the host, 0 for no limit          up_mbit    bandwidth from the host, 0 for no limit
- *   queue      bytes that may wait before each of the two     loss       share of frames to the host that are lost
+ *   queue      bytes on the cable that may wait for either    loss       share of frames to the host that are lost
  *   delay_us   one way, on the way to the host                jitter_us  at most so much more, at random
  *
  * It says "ready" when all ports are open. Then each line of standard input is an order: "stats" prints the counters of
@@ -19,6 +22,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
+#include <linux/virtio_net.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -29,18 +33,34 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef TUN_F_USO4 /* headers may be older than the kernel */
+#define TUN_F_USO4 0x20
+#define TUN_F_USO6 0x40
+#endif
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5
+#endif
 
 enum {
     PORTS_MAX = 64,
     FRAME_MAX = 2048,
     WIRE_EXTRA = 24, /* preamble 8, checksum 4, gap 12 */
+    PIECE_MAX = 65535, /* what a host hands over, or gets, at once */
+    JOINED_MAX = 64,
     BURST = 32,
     TABLE = 4096, /* slots of the table of addresses, a power of two */
     LINE = 512,
+    TCP_FIN = 1,
+    TCP_PUSH = 8,
+    TCP_ACK = 16,
+    TCP_CWR = 128,
 };
 static const int64_t IDLE_NS = 1000000000;
+static const int64_t MODERATION_NS = 40000; /* a card does not interrupt its host for every frame */
 
 static void die(const char *what) {
     perror(what);
@@ -64,6 +84,7 @@ static double draw(void) {
 
 struct frame {
     int refs, len, from;
+    int checksum_start; /* where the sender's card would have summed; 0 if the host did */
     uint8_t data[FRAME_MAX];
     struct frame *next;
 };
@@ -137,6 +158,8 @@ struct port {
     struct link up, down;
     double queue, loss, delay_us, jitter_us;
     uint64_t lost, delivered, refused;
+    struct frame *batch[JOINED_MAX]; /* that came within a moment */
+    int batch_len;
 };
 static struct port ports[PORTS_MAX];
 static int port_count;
@@ -148,7 +171,7 @@ static int64_t pass(struct link *link, double queue, int len, int64_t now) {
     if (link->mbit <= 0) return now;
     int64_t wait = link->free_at > now ? link->free_at - now : 0;
     double ns_per_byte = 8000.0 / link->mbit;
-    if ((double)wait + len * ns_per_byte > queue * ns_per_byte && wait) {
+    if (wait && (double)wait + (len + WIRE_EXTRA) * ns_per_byte > queue * ns_per_byte) {
         link->dropped++;
         return -1;
     }
@@ -238,6 +261,146 @@ static void snoop(const struct frame *frame) {
     else if (type == 0x86DD && ip + 40 <= end) snoop6(frame->from, ip, end);
 }
 
+/* The cards. Only plain TCP and UDP is cut and joined: no options of IPv6, no fragments. */
+
+struct layout {
+    int l4, payload; /* where they start; 0: something else */
+    bool is_udp, is_v6;
+};
+
+static struct layout layout_of(const uint8_t *data, int len) {
+    struct layout at = {0};
+    int type = data[12] << 8 | data[13], protocol = 0;
+    if (type == 0x0800 && len >= 34 && data[14] == 0x45 && !((data[20] & 0x3F) | data[21])) {
+        at.l4 = 34, protocol = data[23];
+    } else if (type == 0x86DD && len >= 54) {
+        at.l4 = 54, protocol = data[20], at.is_v6 = true;
+    }
+    at.is_udp = protocol == 17;
+    if (protocol == 6 && len >= at.l4 + 20) at.payload = at.l4 + 4 * (data[at.l4 + 12] >> 4);
+    else if (at.is_udp && len >= at.l4 + 8) at.payload = at.l4 + 8;
+    if (at.payload > len) at.payload = 0;
+    return at;
+}
+
+static void put16(uint8_t *at, unsigned value) {
+    at[0] = (uint8_t)(value >> 8), at[1] = (uint8_t)value;
+}
+
+static void put32(uint8_t *at, uint32_t value) {
+    put16(at, value >> 16), put16(at + 2, value & 0xFFFF);
+}
+
+static uint32_t get32(const uint8_t *at) {
+    return (uint32_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
+}
+
+static unsigned folded(const uint8_t *at, int len, uint32_t sum) {
+    for (int i = 0; i < len; i += 2) sum += at[i] << 8 | at[i + 1];
+    while (sum >> 16) sum = (sum & 0xFFFF) + (sum >> 16);
+    return sum;
+}
+
+/* Lengths and checksums for this much payload; what a card would sum is left to the receiving one. */
+static void complete(uint8_t *data, struct layout at, int payload_len) {
+    int l4_len = at.payload - at.l4 + payload_len;
+    if (at.is_udp) put16(data + at.l4 + 4, l4_len);
+    if (at.is_v6) {
+        put16(data + 18, l4_len);
+    } else {
+        put16(data + 16, 20 + l4_len);
+        put16(data + 24, 0);
+        put16(data + 24, ~folded(data + 14, 20, 0) & 0xFFFF);
+    }
+    int addresses = at.is_v6 ? 22 : 26;
+    unsigned pseudo = folded(data + addresses, at.l4 - addresses, (at.is_udp ? 17 : 6) + l4_len);
+    put16(data + at.l4 + (at.is_udp ? 6 : 16), pseudo);
+}
+
+static void arrived(struct frame *frame, int64_t now);
+
+/* Cut what a host handed over into frames. */
+static void cut(int from, const uint8_t *piece, int len, int size, int64_t now) {
+    struct layout at = layout_of(piece, len);
+    if (!at.payload || !size || at.payload + size > FRAME_MAX) return;
+    for (int done = 0, number = 0; done < len - at.payload; done += size, number++) {
+        int part = len - at.payload - done < size ? len - at.payload - done : size;
+        struct frame *frame = frame_new();
+        frame->from = from;
+        frame->len = at.payload + part;
+        frame->checksum_start = at.l4;
+        memcpy(frame->data, piece, at.payload);
+        memcpy(frame->data + at.payload, piece + at.payload + done, part);
+        if (!at.is_v6) put16(frame->data + 18, (piece[18] << 8 | piece[19]) + number);
+        if (!at.is_udp) {
+            put32(frame->data + at.l4 + 4, get32(piece + at.l4 + 4) + done);
+            if (done + part < len - at.payload) frame->data[at.l4 + 13] &= ~(TCP_PUSH | TCP_FIN);
+            if (done) frame->data[at.l4 + 13] &= ~TCP_CWR;
+        }
+        complete(frame->data, at, part);
+        arrived(frame, now);
+    }
+}
+
+/* Whether a frame continues a piece of `count` frames that began with `first`, as GRO of the kernel sees it. */
+static bool continues(const struct frame *first, const struct frame *last, const struct frame *next, int count) {
+    const uint8_t *a = first->data, *b = next->data;
+    struct layout at = layout_of(a, first->len), other = layout_of(b, next->len);
+    int size = first->len - at.payload, head = at.is_v6 ? 4 : 2;
+    if (!at.payload || at.payload != other.payload || at.l4 != other.l4 || at.is_udp != other.is_udp) return false;
+    if (last->len != first->len || next->len > first->len || next->len == other.payload) return false;
+    if (first->len + count * size + size > PIECE_MAX) return false;
+    if (memcmp(a, b, 14 + head) || memcmp(a + 22, b + 22, 2)) return false; /* kinds; TTL and protocol of IPv4 */
+    if (memcmp(a + (at.is_v6 ? 20 : 26), b + (at.is_v6 ? 20 : 26), at.l4 - (at.is_v6 ? 20 : 26))) return false;
+    if (memcmp(a + at.l4, b + at.l4, 4)) return false;
+    if (at.is_udp) return true;
+    return get32(b + at.l4 + 4) == get32(a + at.l4 + 4) + (uint32_t)(count * size) && /* in sequence */
+           !memcmp(a + at.l4 + 8, b + at.l4 + 8, 5) && !memcmp(a + at.l4 + 14, b + at.l4 + 14, 2) &&
+           !((a[at.l4 + 13] | b[at.l4 + 13]) & ~(TCP_PUSH | TCP_ACK)) && !(last->data[at.l4 + 13] & TCP_PUSH) &&
+           !memcmp(a + at.l4 + 20, b + at.l4 + 20, at.payload - at.l4 - 20);
+}
+
+/* Hand frames over in one piece. */
+static void hand_over(struct port *port, struct frame **frames, int count) {
+    struct frame *first = frames[0];
+    struct layout at = layout_of(first->data, first->len);
+    struct virtio_net_hdr card = {0};
+    struct iovec parts[JOINED_MAX + 2] = {{&card, sizeof card}, {first->data, (size_t)first->len}};
+    uint8_t head[256];
+    int used = 2, total = first->len;
+    if (count > 1) {
+        memcpy(head, first->data, at.payload);
+        parts[1] = (struct iovec){head, (size_t)at.payload};
+        for (int i = 0; i < count; i++, used++)
+            parts[used] = (struct iovec){frames[i]->data + at.payload, (size_t)(frames[i]->len - at.payload)};
+        for (int i = 1; i < count; i++) total += frames[i]->len - at.payload;
+        if (!at.is_udp) head[at.l4 + 13] |= frames[count - 1]->data[at.l4 + 13] & TCP_PUSH;
+        complete(head, at, total - at.payload);
+        card.gso_type = at.is_udp ? VIRTIO_NET_HDR_GSO_UDP_L4
+                                  : at.is_v6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4;
+        card.gso_size = (uint16_t)(first->len - at.payload);
+        card.hdr_len = (uint16_t)at.payload;
+    }
+    if (count > 1 || first->checksum_start) {
+        card.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+        card.csum_start = (uint16_t)at.l4;
+        card.csum_offset = at.is_udp ? 6 : 16;
+    }
+    if (writev(port->fd, parts, used) > 0) port->delivered += count;
+    else port->refused += count;
+    for (int i = 0; i < count; i++) frame_drop(frames[i]);
+}
+
+static void flush(struct port *port) {
+    for (int at = 0, count; at < port->batch_len; at += count) {
+        struct frame **first = port->batch + at;
+        for (count = 1; at + count < port->batch_len; count++)
+            if (!continues(*first, first[count - 1], first[count], count)) break;
+        hand_over(port, first, count);
+    }
+    port->batch_len = 0;
+}
+
 /* The way of a frame. */
 
 static uint64_t receivers(const struct frame *frame) {
@@ -276,9 +439,8 @@ static void arrived(struct frame *frame, int64_t now) {
 }
 
 static void deliver(struct port *port, struct frame *frame) {
-    if (write(port->fd, frame->data, frame->len) == frame->len) port->delivered++;
-    else port->refused++;
-    frame_drop(frame);
+    port->batch[port->batch_len++] = frame;
+    if (port->batch_len == JOINED_MAX) flush(port);
 }
 
 static void run_until(int64_t now) {
@@ -287,17 +449,25 @@ static void run_until(int64_t now) {
         if (event.to < 0) enter(event.frame, event.at);
         else deliver(&ports[event.to], event.frame);
     }
+    for (int i = 0; i < port_count; i++) flush(&ports[i]);
 }
 
 static void read_port(int number) {
+    static uint8_t piece[PIECE_MAX + 64];
+    struct virtio_net_hdr card;
+    struct iovec parts[2] = {{&card, sizeof card}, {piece, sizeof piece}};
     for (int n = 0; n < BURST; n++) {
+        int len = (int)readv(ports[number].fd, parts, 2) - (int)sizeof card;
+        if (len < 14) return;
+        if (card.gso_type != VIRTIO_NET_HDR_GSO_NONE) {
+            cut(number, piece, len, card.gso_size, now_ns());
+            continue;
+        }
         struct frame *frame = frame_new();
         frame->from = number;
-        frame->len = (int)read(ports[number].fd, frame->data, FRAME_MAX);
-        if (frame->len < 14) {
-            frame_drop(frame);
-            return;
-        }
+        frame->len = len < FRAME_MAX ? len : FRAME_MAX;
+        frame->checksum_start = card.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM ? card.csum_start : 0;
+        memcpy(frame->data, piece, frame->len);
         arrived(frame, now_ns());
     }
 }
@@ -362,9 +532,11 @@ static void open_port(struct port *port) {
     int netns = open(port->netns, O_RDONLY);
     if (netns < 0 || setns(netns, CLONE_NEWNET)) die(port->netns);
     close(netns);
-    struct ifreq request = {.ifr_name = "eth0", .ifr_flags = IFF_TAP | IFF_NO_PI};
+    struct ifreq request = {.ifr_name = "eth0", .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    unsigned cards = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_USO4 | TUN_F_USO6;
     port->fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK);
     if (port->fd < 0 || ioctl(port->fd, TUNSETIFF, &request)) die("switch: /dev/net/tun");
+    if (ioctl(port->fd, TUNSETOFFLOAD, cards)) die("switch: a kernel before 6.2");
 }
 
 int main(int argc, char **argv) {
@@ -390,7 +562,7 @@ int main(int argc, char **argv) {
     for (;;) {
         int64_t now = now_ns();
         run_until(now);
-        int64_t wait = heap_len ? heap[0].at - now_ns() : IDLE_NS;
+        int64_t wait = heap_len ? heap[0].at + MODERATION_NS - now_ns() : IDLE_NS;
         wait = wait < 0 ? 0 : wait > IDLE_NS ? IDLE_NS : wait;
         struct timespec timeout = {wait / 1000000000, wait % 1000000000};
         if (ppoll(waits, port_count + 1, &timeout, NULL) <= 0) continue;

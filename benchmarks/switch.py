@@ -27,13 +27,16 @@ from tests.netns import MTU, Unavailable, check_available, delete, new_name, new
 
 SOURCE = Path(__file__).with_name("switch.c")
 END_TIMEOUT_S = 3.0
+CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"
 CONFIGURE = """
 link set lo up
-link set eth0 mtu {mtu} txqueuelen 10000 up
+link set eth0 mtu {mtu} address {mac} txqueuelen 10000 up
 address add {address}/24 dev eth0
 address add fd77::{number:x}/64 dev eth0 nodad
 route add 224.0.0.0/4 dev eth0
 """
+KNOW = "neighbor add {address} lladdr {mac} dev eth0 nud permanent\n"
+"""Hosts know each other's addresses: a question that is lost at the start would cost a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,17 @@ def _program() -> tuple[Path, AbstractContextManager[str]]:
     return program, directory
 
 
+def _mac(number: int) -> str:
+    return f"02:00:00:00:00:{number:02x}"
+
+
 class Switch:
     """Hosts that hear each other through the switch, one for each port."""
 
-    def __init__(self, ports: list[Port]) -> None:
+    def __init__(self, ports: list[Port], tcp: str = "") -> None:
+        """`tcp` is the congestion control of the hosts, if it should not be the machine's."""
         check_available()
-        self.ports = ports
+        self.ports, self._tcp = ports, tcp
         self.nodes = new_nodes(new_name(), len(ports))
         self._process: subprocess.Popen[str] | None = None
 
@@ -140,8 +148,12 @@ class Switch:
         self._process = subprocess.Popen([str(program), *ports], stdin=pipe, stdout=pipe, text=True)
         self._line()
         for number, node in enumerate(self.nodes, 1):
-            lines = CONFIGURE.format(mtu=MTU, address=node.address, number=number)
+            lines = CONFIGURE.format(mtu=MTU, address=node.address, mac=_mac(number), number=number)
+            others = [(n, other) for n, other in enumerate(self.nodes, 1) if n != number]
+            lines += "".join(KNOW.format(address=other.address, mac=_mac(n)) for n, other in others)
             run("ip", "-n", node.namespace, "-batch", "-", stdin=lines)
+            if self._tcp:
+                run(*node.command("sysctl", "-qw", f"{CONGESTION_CONTROL}={self._tcp}"))
 
     def _remove(self) -> None:
         if self._process is not None:

@@ -15,6 +15,7 @@ cards and their drivers do.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parent.parent
 MTU = 1500
@@ -51,7 +52,7 @@ def check_available() -> None:
     """Unavailable, with the reason, where namespaces or packet filters are out of reach."""
     if os.geteuid() != 0:
         raise Unavailable("network namespaces need root")
-    for program, package in (("ip", "iproute2"), ("nft", "nftables"), ("ethtool", "ethtool")):
+    for program, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("ethtool", "ethtool")):
         if shutil.which(program) is None:
             raise Unavailable(f"no program {program}: apt-get install {package}")
 
@@ -80,6 +81,19 @@ def new_name() -> str:
 def new_nodes(name: str, count: int) -> list[Node]:
     """Nodes that are still to be made."""
     return [Node(f"{name}-{n}", f"10.77.0.{n + 1}") for n in range(count)]
+
+
+class Queue(NamedTuple):
+    """Counters of a queue in the hub."""
+
+    packets: int
+    """That passed."""
+    size_bytes: int
+    drops: int
+
+    def since(self, before: Queue) -> Queue:
+        """What happened in between."""
+        return Queue(*(new - old for new, old in zip(self, before, strict=True)))
 
 
 class Network:
@@ -113,13 +127,7 @@ class Network:
 
         It ends by itself after `CHILD_LIMIT_S`, with this process, and at the latest with the network.
         """
-        script = (
-            f"import ctypes, signal, sys; signal.alarm({CHILD_LIMIT_S}); ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
-            f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
-        )
-        command = self.nodes[node].command(sys.executable, "-c", script, *arguments)
-        pipe = subprocess.PIPE
-        self._children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT))
+        self._children.append(start(self.nodes[node], function, *arguments))
         return self._children[-1]
 
     def lose(self, percent: int) -> None:
@@ -127,6 +135,18 @@ class Network:
         for n in range(len(self.nodes)):
             rule = f"add rule netdev bad to{n} numgen random mod 100 < {percent} counter drop\n" * (percent > 0)
             self.hub.filter(f"flush chain netdev bad to{n}\n{rule}")
+
+    def narrow(self, node: int, mbit: float, queue_kb: int) -> None:
+        """What comes to the node passes a link of this bandwidth, behind a queue that drops what does not fit."""
+        burst = max(2 * MTU, int(mbit * 125))  # a millisecond's worth: the kernel's timer is not finer than that
+        shape = ("tbf", "rate", f"{mbit}mbit", "burst", str(burst), "limit", str(queue_kb * 1024))
+        run("tc", "-n", self.hub.namespace, "qdisc", "replace", "dev", f"port{node}", "root", *shape)
+
+    def queue(self, node: int) -> Queue:
+        """What the queue before a narrow link has done so far."""
+        listing = run("tc", "-n", self.hub.namespace, "-json", "-s", "qdisc", "show", "dev", f"port{node}", "root")
+        counters = json.loads(listing)[0]
+        return Queue(counters["packets"], counters["bytes"], counters["drops"])
 
     def partition(self, *sides: Sequence[int]) -> None:
         """Nodes of different sides do not hear each other any more, neither by multicast nor by unicast."""
@@ -174,6 +194,38 @@ class Network:
             child.communicate()
         for node in (*self.nodes, self.hub):
             delete(node.namespace)
+
+
+def start(node: Node, function: Callable[..., None], *arguments: str) -> subprocess.Popen[str]:
+    """As `Network.start`, but nobody ends it before its time."""
+    script = (
+        f"import ctypes, signal, sys; signal.alarm({CHILD_LIMIT_S}); ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
+        f"from {function.__module__} import {function.__name__} as main; main(*sys.argv[1:])"
+    )
+    pipe = subprocess.PIPE
+    command = node.command(sys.executable, "-c", script, *arguments)
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
+
+
+def say(what: Any) -> None:
+    """One line from a child to the test."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def hear(child: subprocess.Popen[str]) -> Any:
+    """The next line of a child; its own alarm ends the waiting."""
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    assert line, "the process has ended without an answer"
+    return json.loads(line)
+
+
+def tell(child: subprocess.Popen[str], line: str) -> None:
+    """One line from the test to a child."""
+    assert child.stdin is not None
+    child.stdin.write(f"{line}\n")
+    child.stdin.flush()
 
 
 def remove_leftovers() -> None:

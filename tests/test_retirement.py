@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence, Set
+from itertools import islice
+from random import Random
 from time import process_time
 from typing import Any
 
@@ -194,3 +198,96 @@ def test_a_gossip_acknowledges_many_senders_in_turns():
     assert max(map(len, said)) <= 500
     assert {sender for seen in said for sender in seen} >= set(range(1000, 2200))
     assert isinstance(table.gossip(ONE, LOGGER), Gossip)
+
+
+# State that grows with the number of senders there ever were
+
+AT_A_TIME = 500
+
+
+def large_tables(thing: Any, limit: int, path: str = "stack", seen: set[int] | None = None) -> dict[str, int]:
+    """Every container within reach of an object that has more than `limit` entries."""
+    seen = set() if seen is None else seen
+    found: dict[str, int] = {}
+    if id(thing) in seen or isinstance(thing, int | float | str | bytes | type | Random | None):
+        return found
+    seen.add(id(thing))
+    if isinstance(thing, Mapping | Sequence | Set | deque) and len(thing) > limit:
+        found[path] = len(thing)
+    items = thing.items() if isinstance(thing, Mapping) else enumerate(thing) if isinstance(thing, Sequence) else ()
+    inside = [(f"{path}[{key}]", value) for key, value in islice(items, 100)]
+    names = {
+        *getattr(thing, "__dict__", ()),
+        *(n for kind in type(thing).__mro__ for n in getattr(kind, "__slots__", ())),
+    }
+    inside += [(f"{path}.{name}", getattr(thing, name)) for name in sorted(names) if hasattr(thing, name)]
+    inside += [(path, thing.__self__)] if hasattr(thing, "__self__") else []
+    for where, value in inside:
+        found |= large_tables(value, limit, where, seen)
+    return found
+
+
+def together(stack: Stack, now: float, until: float, visitors: range = range(0)) -> list[Any]:
+    """Time goes by; the others live, have everything of these visitors, and say so."""
+    effects = []
+    while now < until:
+        for member in {ONE, TWO, LOGGER} - {stack.me}:
+            seen = dict.fromkeys(visitors, 0)
+            effects += stack.step(now, Heard(member, Gossip(seen=seen, view=stack.roster.signature)))
+        now = min(until, now + 0.5)
+        effects += idle(stack, now)
+    return effects
+
+
+def be_visited(stack: Stack, visitors: int) -> float:
+    """So many come and go, and time goes by until they are forgotten; returns how late it is then."""
+    now = 0.0
+    for first in range(1000, 1000 + visitors, AT_A_TIME):
+        some = range(first, first + AT_A_TIME)
+        crowd(stack, some, now)
+        together(stack, now, now + 0.25, some)
+        now += 0.25
+    later = now + 2 * rest_of(stack.settings) + visitors / 200  # it takes time to look at all of them
+    together(stack, now, later)
+    return later
+
+
+def left_by(visitors: int, who: int, **settings: Any) -> dict[str, int]:
+    """The large tables of a stack that so many have visited."""
+    stack = table_with(**settings).stacks[who]
+    be_visited(stack, visitors)
+    large = large_tables(stack, visitors // 5)
+    return {path.rpartition(".")[2]: size for path, size in large.items()}
+
+
+ONLY_WHERE_THEY_STOPPED = {"_retired", "_tombstones", "_left"}
+"""That, and that they left, is known for some time, of the latest."""
+KEEPING = [{}, {"retention_age": 10.0}, {"retention_bytes": 1000}]
+
+
+@pytest.mark.parametrize(("who", "kept"), [(ONE, {}), *((LOGGER, kept) for kept in KEEPING)], ids=str)
+def test_twenty_thousand_visitors_leave_only_where_they_stopped(who, kept):
+    assert left_by(20_000, who, **kept).keys() == ONLY_WHERE_THEY_STOPPED
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("who", "kept"), [(ONE, {}), *((LOGGER, kept) for kept in KEEPING)], ids=str)
+def test_two_hundred_thousand_visitors_leave_only_where_the_latest_stopped(who, kept):
+    left = left_by(200_000, who, **kept)
+    assert left.keys() == ONLY_WHERE_THEY_STOPPED
+    assert max(left.values()) == 100_000
+
+
+def test_an_idle_logger_that_was_visited_does_no_more_than_a_new_one():
+    """Also if it keeps everything that the visitors said."""
+    costs = []
+    for visitors in (AT_A_TIME, 20_000):
+        stack = table_with(retention_age=7 * 86_400.0).stacks[LOGGER]
+        now = be_visited(stack, visitors)
+        counted = Counter(type(e).__name__ for e in together(stack, now, now + 100.0))
+        began = process_time()
+        together(stack, now + 100.0, now + 200.0)
+        costs.append((counted, process_time() - began))
+    (new, new_s), (visited, visited_s) = costs
+    assert visited.total() < 2 * new.total()
+    assert visited_s < 3 * new_s + 0.5  # of a hundred seconds

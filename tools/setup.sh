@@ -55,7 +55,7 @@ ensure_java() { # Debian 12 has 17; releases without it have a later default
 ensure_namespaces() { # only root can make them, so only root needs the tools
     if [ "$(id -u)" != 0 ]; then return; fi
     local program
-    for program in ip:iproute2 nft:nftables ethtool:ethtool; do
+    for program in ip:iproute2 nft:nftables ethtool:ethtool cc:gcc; do
         if command -v "${program%:*}" >/dev/null; then continue; fi
         apt_install "${program#*:}" || true
         command -v "${program%:*}" >/dev/null || say "no ${program%:*}, so the tests with real packet loss will be skipped; install ${program#*:} (apt-get install ${program#*:})"

@@ -24,6 +24,9 @@ from gossamer.core.schema import SettingError
 from gossamer.live.logger_group import logger
 from gossamer.store import StoreError, open_store  # noqa: F401 - lmdb is loaded before the fork
 
+CLOCK_JUMPS = {signal.SIGUSR1: 10 * 86_400.0, signal.SIGUSR2: -3600.0}
+"""By how many seconds these signals set the clock of a logger."""
+
 
 @dataclass
 class Nursery:
@@ -122,6 +125,8 @@ async def _log(command: dict[str, Any], ready: int) -> None:
     set_clock(command["clock_s"])
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    for number, jump_s in CLOCK_JUMPS.items():
+        asyncio.get_running_loop().add_signal_handler(number, set_clock, jump_s)
     try:
         member = logger(
             command["group"],

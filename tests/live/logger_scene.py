@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from gossamer.live.group import Group
 from gossamer.store import Damaged, open_store
@@ -64,3 +68,21 @@ def flip_a_bit(store: Path, near: bytes) -> None:
         data[at] ^= 1
         at = data.find(near, at)
     file.write_bytes(data)
+
+
+@contextmanager
+def disk_of(directory: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of its own, of this size."""
+    directory.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(directory)]
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+def resize(disk: Path, kilobytes: int) -> None:
+    """Make a file system larger, or smaller."""
+    subprocess.run(["mount", "-o", f"remount,size={kilobytes}k", str(disk)], check=True)

@@ -28,8 +28,8 @@ _ports = count(20_000 + os.getpid() * 37 % 20_000)
 
 
 def settings(**changes: Any) -> gossamer.Settings:
-    """A group of its own for each test."""
-    return gossamer.Settings(**{"address": f"239.192.77.7:{next(_ports)}", **changes})
+    """A group of its own for each test, in which each turn of the loop makes a packet of its own."""
+    return gossamer.Settings(**{"address": f"239.192.77.7:{next(_ports)}", "coalesce_us": 0, **changes})
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -50,13 +50,15 @@ def impaired(seed: int, **chances: float) -> Callable[[Endpoint], ImpairedTransp
 
 
 @asynccontextmanager
-async def joined(number: int, shared: gossamer.Settings, name: str = GROUP, **chances: float) -> AsyncIterator[list]:
-    """So many members, all of whom know each other, each with a line this bad."""
+async def joined(
+    number: int, shared: gossamer.Settings, name: str = GROUP, others: int = 0, **chances: float
+) -> AsyncIterator[list]:
+    """So many members, all of whom know each other and as many others, each with a line this bad."""
     async with AsyncExitStack() as stack:
         groups = [
             await stack.enter_async_context(Group(name, shared, impaired(seed, **chances))) for seed in range(number)
         ]
-        await until(lambda: all(len(group.members()) == number for group in groups))
+        await until(lambda: all(len(group.members()) == number + others for group in groups))
         yield groups
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from zlib import crc32
 
 import pytest
@@ -200,6 +200,34 @@ def test_a_publisher_is_not_muted_by_lies_about_its_numbers(how, number):
     run(story())
 
 
+@pytest.mark.parametrize("with_logger", [False, True])
+@pytest.mark.parametrize("how", ["packet", "packets", "heartbeat"])
+def test_a_publisher_is_not_hidden_by_lies_that_were_given_up(tmp_path, how, with_logger):
+    """What was sent in its name is far ahead of it, and nobody can supply what lies between."""
+
+    async def story():
+        shared = settings(loss_patience=0.5)
+        async with AsyncExitStack() as stack:
+            if with_logger:
+                await stack.enter_async_context(logger(GROUP, tmp_path, shared))
+            a, b = await stack.enter_async_context(joined(2, shared, others=with_logger))
+            heard = b.subscribe("n", losses="skip")
+            a.publish("n", b"first")
+            assert payloads(await collect(heard, 1)) == [b"first"]
+            with liar(shared) as stranger:
+                for number in (900, 9000, 9001) if how == "packets" else (9000,):
+                    lie = Heartbeat(number) if how == "heartbeat" else Data(Packet(a.me, number, b""))
+                    stranger.say(a.me, lie)
+                await until(lambda: b.stats()["lost"])
+            for payload in NUMBERS:
+                await a.publish_wait("n", payload)
+                a._outbox.send()  # packets of their own
+            assert payloads(await asyncio.wait_for(collect(heard, len(NUMBERS)), 10)) == NUMBERS
+            await asyncio.wait_for(a.flush(), 10)
+
+    run(story())
+
+
 def test_a_packet_with_an_impossible_number_is_ignored():
     async def story():
         shared = settings()
@@ -292,5 +320,51 @@ def test_strangers_are_not_answered_with_more_than_they_said():
                         stranger.say(12345, lie, group._member._transport.address)
                 await asyncio.sleep(0.5)
                 assert stranger.answers_bytes() <= 3 * stranger.sent_bytes
+
+    run(story())
+
+
+@pytest.mark.parametrize("how", ["joins", "founds", "is in the view"])
+def test_an_address_gets_little_before_it_has_proven_that_somebody_hears_there(how):
+    """However large the view is, and whatever the stranger asks for after it was let in."""
+
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with joined(2, shared) as (a, b):
+            crowd = [MemberEntry(10**9 + n, MEMBER, now_us(), False, f"127.0.0.1:{20_000 + n}") for n in range(60)]
+            with liar(shared) as friend:
+                for first in range(0, len(crowd), 20):
+                    friend.say(a.me, ViewUpdate(crowd[first : first + 20]))
+            for _ in range(10):
+                b.publish("n", bytes(50_000))
+            await b.flush()
+            await until(lambda: len(a.members()) > 40)
+            with liar(shared) as stranger:
+                said = {
+                    "joins": Join(MemberEntry(777, JOINING, now_us(), False, stranger.address)),
+                    "founds": ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, stranger.address)], answer=True),
+                    "is in the view": Request({b.me: RangeSet([(0, 1000)])}),
+                }
+                stranger.say(777, ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, stranger.address)]))
+                for _ in range(20):
+                    stranger.say(777, said[how])
+                    await asyncio.sleep(0.05)
+                assert 0 < stranger.answers_bytes() <= 3 * stranger.sent_bytes
+
+    run(story())
+
+
+def test_a_third_party_whose_address_a_liar_names_gets_only_challenges():
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with joined(2, shared) as (a, _):
+            with liar(shared) as stranger, liar(shared) as victim:
+                for _ in range(20):
+                    entry = MemberEntry(777, JOINING, now_us(), False, victim.address)
+                    stranger.say(777, Join(entry))
+                    stranger.say(777, ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, victim.address)]))
+                    await asyncio.sleep(0.05)
+                await until(lambda: a.stats()["dropped"].get("to unproven addresses", 0) > 0)
+                assert victim.answers_bytes() <= 2 * 30 * 10  # of each of two members a few
 
     run(story())

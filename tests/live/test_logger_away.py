@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack
-from random import Random
 
 import pytest
 
@@ -15,61 +14,6 @@ from gossamer.live.logger_group import logger
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import logged, publish_packets
 from tests.live.members import GROUP, collect, payloads, run, settings, until
-
-
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
-def test_what_flush_confirmed_is_in_the_log_however_the_logger_is_stopped(tmp_path, by):
-    async def story():
-        await _stop_often(tmp_path / "store", [by] * 3, seed=1)
-
-    run(story())
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(20))
-def test_what_flush_confirmed_is_in_the_log_after_a_hundred_stops_of_any_kind(tmp_path, seed):
-    async def story():
-        rng = Random(seed)
-        kinds = [rng.choice([signal.SIGTERM, signal.SIGKILL]) for _ in range(100)]
-        await _stop_often(tmp_path / "store", kinds, seed)
-
-    run(story())
-
-
-async def _stop_often(store, kinds, seed):
-    """A publisher goes on while the logger is stopped and started; it notes what a flush has confirmed."""
-    rng = Random(seed)
-    shared = settings()
-    confirmed: list[bytes] = []
-    sent: list[bytes] = []
-    stop = asyncio.Event()
-
-    async def publish(group):
-        while not stop.is_set():
-            for _ in range(rng.randrange(1, 20)):
-                sent.append(b"%d" % len(sent))
-                await group.publish_wait("n", sent[-1])
-            await group.flush()
-            confirmed[:] = sent
-            await asyncio.sleep(rng.random() * 0.02)
-
-    async with AsyncExitStack() as stack:
-        nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
-        pid = await nursery.start(store)
-        group = await stack.enter_async_context(gossamer.join(GROUP, shared))
-        publishing = asyncio.create_task(publish(group))
-        for by in kinds:
-            await asyncio.sleep(rng.random() * 0.3)
-            await nursery.kill(pid, by)
-            confirmed_then = list(confirmed)
-            assert logged(store, group.me)[: len(confirmed_then)] == confirmed_then
-            await asyncio.sleep(rng.random() * 0.5)
-            assert len(confirmed) <= len(confirmed_then) + 20  # the one flush that was on its way back
-            pid = await nursery.start(store)
-        stop.set()
-        await publishing
-        assert logged(store, group.me) == confirmed == sent
-        await nursery.kill(pid, signal.SIGTERM)
 
 
 def test_a_subscriber_that_catches_up_goes_on_when_a_stopped_logger_is_back(tmp_path):

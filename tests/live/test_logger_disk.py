@@ -20,7 +20,7 @@ from gossamer.live.probe import probe
 from gossamer.store import open_store
 from gossamer.store.layout import NUMBER, VERSION
 from tests.live.logger_nursery import Nursery
-from tests.live.logger_scene import flip_a_bit, logged, publish_packets, until, whole
+from tests.live.logger_scene import disk_of, flip_a_bit, logged, publish_packets, resize, until, whole
 from tests.live.test_group import GROUP, collect, run, settings
 
 
@@ -109,17 +109,8 @@ def test_a_wrong_retention_leaves_no_store_behind(monkeypatch, capsys, tmp_path)
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("only root may mount a small file system")
-    try:
+    with disk_of(tmp_path / "disk", 24) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_full_disk_is_reported_and_harms_nothing_and_more_room_heals_it(small_disk):
@@ -145,7 +136,7 @@ def test_a_full_disk_is_reported_and_harms_nothing_and_more_room_heals_it(small_
                 assert late.loggers() == group.loggers()  # a logger that refuses is still one: nobody's flush returns
             process.send_signal(signal.SIGKILL)
             await process.wait()
-            subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
+            resize(small_disk, 200 << 10)
             with Nursery(GROUP, {"address": shared.address}) as nursery:
                 await nursery.start(store)
                 await group.flush()

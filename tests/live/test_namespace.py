@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import gossamer
-from tests.netns import Network, Unavailable
+from tests.netns import Network, Unavailable, hear, say, tell
 
 MEMBERS = 3
 RATE = 3_000
@@ -103,12 +103,6 @@ def add(pieces: Pieces, item: gossamer.Event | gossamer.Lost) -> None:
         pieces.append([number, number])
 
 
-def say(what: Any) -> None:
-    """One line to the test."""
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
-
-
 # What the test does with them.
 
 
@@ -128,9 +122,7 @@ class Story:
 
     def go(self) -> None:
         """Begin to publish."""
-        assert self.publisher.stdin is not None
-        self.publisher.stdin.write("go\n")
-        self.publisher.stdin.flush()
+        tell(self.publisher, "go")
 
     def cut(self, seconds: float) -> None:
         """Cut the last subscriber off for a while, in the midst of it."""
@@ -148,14 +140,6 @@ class Story:
     def late(self) -> list[list[float]]:
         """How late half of the events were at each subscriber, and nine of ten, after what was `heard`."""
         return [hear(subscriber) for subscriber in self.subscribers]
-
-
-def hear(child: Popen[str]) -> Any:
-    """The next line of a child; its own alarm ends the waiting."""
-    assert child.stdout is not None
-    line = child.stdout.readline()
-    assert line, "the process has ended without an answer"
-    return json.loads(line)
 
 
 @pytest.mark.parametrize("trust", [OPEN, SEALED], ids=["open", "sealed"])

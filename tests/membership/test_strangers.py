@@ -7,6 +7,7 @@ import pytest
 from gossamer.core.effects import ReportLost, Unicast
 from gossamer.core.inputs import Heard, Received
 from gossamer.core.messages import (
+    Data,
     Gossip,
     Heartbeat,
     Heartbeats,
@@ -21,7 +22,7 @@ from gossamer.core.messages import (
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.membership.view import JOINING, LEFT
-from tests.papers.hand import Table
+from tests.papers.hand import Letter, Table
 
 DAY_US = 86_400 * 10**6
 
@@ -112,6 +113,43 @@ def test_what_was_given_up_by_hearsay_is_delivered_when_its_sender_comes_to_it(o
     table.publish(1, 5)
     table.settle()
     assert table.numbers(0, 1) == list(range(8))
+
+
+@pytest.mark.parametrize("ordering", ["none", "fifo"])
+@pytest.mark.parametrize("forged", [[900], [50_000], [400, 50_000, 90_000], list(range(30_000, 31_500))], ids=len)
+def test_a_sender_is_heard_and_repaired_below_packets_that_were_forged_in_its_name(ordering, forged):
+    table = Table("rpbcast", 3, loggers=(), membership="sponsored", ordering=ordering)
+    table.publish(1, 3)
+    table.settle()
+    for number in forged:
+        table.step(0, Received(1, [Packet(1, number, b"a lie")], "first_pass"))
+    table.publish(1, 2)
+    table.settle()
+    assert [n for n in table.numbers(0, 1) if n < 100] == list(range(5))  # while the gap is still open
+    table.wait(30.0)
+    assert table.lost[0]
+    for at in range(5, 500, 5):
+        table.publish(1, 5)
+        table.pass_on(lambda letter, at=at: not (letter.to == 0 and _number_of(letter) == at + 2))  # that one is lost
+        table.wait(0.2)
+    table.wait(5.0)
+    heard = [n for n in table.numbers(0, 1) if n < 400]
+    assert (heard if ordering == "fifo" else sorted(heard)) == list(range(400))
+
+
+def _number_of(letter: Letter) -> int:
+    return letter.message.packet.seqno if isinstance(letter.message, Data) else -1
+
+
+def test_a_packet_that_comes_a_little_late_stays_lost():
+    table = Table("rpbcast", 3, loggers=(), membership="sponsored", ordering="fifo")
+    table.publish(1, 3)
+    table.settle()
+    table.step(0, Received(1, [Packet(1, 5, b"x")], "first_pass"))
+    table.wait(30.0)
+    assert [(lost.first, lost.last) for lost in table.lost[0]] == [(3, 4)]
+    table.step(0, Received(1, [Packet(1, 4, b"x")], "first_pass"))
+    assert table.numbers(0, 1) == [0, 1, 2, 5]
 
 
 def test_a_true_number_that_is_too_high_is_believed_a_little_later():

@@ -274,15 +274,19 @@ def test_a_member_that_answers_slowly_is_waited_for():
     table = asking_again(members=2)
     (late,) = table.take(Request)
     table.wait(0.04, pass_on=False)
+    again = table.take(Request)
     table.letters.clear()
     table.hand(late)  # 40 ms there, and back at once
     table.pass_on()
     assert sorted(table.numbers(1, 0)) == [0, 1]
+    assert table.stacks[1].round_trips.times[0] == 0.0  # the answer to which request?
+    table.hand(again[0])
+    table.pass_on()
     assert table.stacks[1].round_trips.times[0] == pytest.approx(0.25 * 0.04)
     table.publish(0, 2)
     table.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno == 3)
     times = [when for when, _ in requests_over(table, 0.1)]
-    assert times[:2] == pytest.approx([0, 0.01 + 2 * 0.01], abs=0.0021)
+    assert times[:2] == pytest.approx([0, 0.01 + 0.25 * 0.04 + 4 * 0.25 * 0.04], abs=0.0021)
 
 
 def test_a_member_without_a_known_round_trip_is_asked_again_only_in_rounds():

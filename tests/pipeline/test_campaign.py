@@ -48,6 +48,19 @@ def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     assert any(table["protocol"].get("suspect_after") for table in drawn)
 
 
+def test_half_of_the_networks_have_bottlenecks_for_papers_and_live_groups_alike() -> None:
+    for seeds in (range(1, 400, 3), range(3, 400, 3)):
+        drawn = [draw(seed) for seed in seeds]
+        loads = [8 * table["traffic"]["rate"] * table["traffic"]["size"] for table in drawn]
+        links = [table["topology"] for table in drawn]
+
+        assert any(0 < link.get("bandwidth", 0) < 2 * load for link, load in zip(links, loads, strict=True))
+        assert any(link.get("slow") and link["slow_bandwidth"] < load for link, load in zip(links, loads, strict=True))
+        assert {link.get("queue") for link in links} == {None, 10, 50, 200}
+        assert 0.3 < sum("queue" in link for link in links) / len(links) < 0.7
+    assert {draw(seed)["protocol"]["congestion"] for seed in range(3, 400, 3)} == {"delay", "none"}
+
+
 def test_every_third_seed_is_a_live_group() -> None:
     drawn = [draw(seed) for seed in range(3, 900, 3)]
 
@@ -83,7 +96,7 @@ def test_live_groups_satisfy_every_specification(part: int) -> None:
         assert (result["violations"], result["outstanding"]) == ([], 0), seed
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 6])
+@pytest.mark.parametrize("seed", [1, 2, 3, 6, 10, 27, 48])
 def test_drawn_scenarios_satisfy_every_specification(seed: int) -> None:
     result = traced(parse({**draw(seed), "seed": seed}))
 

@@ -55,6 +55,14 @@ def test_packets_queue_behind_each_other_and_too_many_are_dropped(scenario):
     assert network.queue_drops == 2
 
 
+def test_a_small_packet_finds_room_where_a_large_one_does(scenario):
+    made = scenario(topology={"kind": "star", "members": 2, "latency": 0.0, "bandwidth": 16000.0, "queue": 2})
+    network = Network(build_topology(made), made, Random(1))
+    sizes = (4000, 4000, 100)
+    got = [arrivals_of(network, lambda a, size=size: network.unicast(0.0, 0, 1, size, a)) for size in sizes]
+    assert [list(g.values()) for g in got] == [[[4.0]], [[6.0]], [[6.05]]]
+
+
 def test_a_packet_that_reaches_a_link_first_does_not_wait_for_one_that_was_sent_first(scenario):
     made = scenario(topology={"kind": "star", "members": 3, "bandwidth": 8000.0})
     links = (Link(0, 3, 1.0, 0.0, 8000.0), Link(1, 3, 0.001, 0.0, 8000.0), Link(2, 3, 0.001, 0.0, 8000.0))
@@ -191,3 +199,18 @@ def test_unicasts_in_a_tree_arrive_and_are_accounted_for_as_their_paths_say(scen
             packets, size = crossed.get(link // 2, (0, 0))
             crossed[link // 2] = (packets + 1, size + i)
     assert network.accounting.per_link() == crossed
+
+
+def test_repetitions_leave_room_on_a_link_that_carries_less_than_what_is_published(scenario):
+    """At a fixed period the queue would be full of repetitions as long as there is anything to repeat."""
+    made = scenario(
+        duration=20.0,
+        linger=60.0,
+        topology={"kind": "star", "members": 3, "slow": [2], "slow_bandwidth": 250e3, "queue": 10},
+        traffic={"rate": 60.0, "size": 1024},
+        loss={"member": 0.2},
+        protocol={"name": "basic"},
+    )
+    result = simulate(made)
+    assert result["outstanding"] == 0
+    assert 0 < result["queue_drops"] < 25 * result["packets"]["sent"]

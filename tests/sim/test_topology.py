@@ -26,6 +26,7 @@ from gossamer.sim.topology import (
     tiers,
     transit_stub,
     tree,
+    with_slow_members,
 )
 
 LATENCY, BANDWIDTH, LOSS = 0.01, 1e8, 0.001
@@ -162,6 +163,23 @@ def test_a_topology_asserts_what_it_is(topology: Callable[[], Topology]) -> None
 
 
 # --- the regular kinds ---
+
+
+@every_kind
+def test_only_the_links_of_slow_members_are_slow(kind: str) -> None:
+    topology = GENERATORS[kind](9, random.Random(1))
+    slowed = with_slow_members(topology, [2, 5], 1e6)
+
+    slow = {slowed.members[2], slowed.members[5]}
+    assert slow <= {node for link in slowed.links if link.bandwidth == 1e6 for node in (link.a, link.b)}
+    for before, after in zip(topology.links, slowed.links, strict=True):
+        assert after.bandwidth == (1e6 if {after.a, after.b} & slow else BANDWIDTH)
+        assert (after.a, after.b, after.latency, after.loss) == (before.a, before.b, before.latency, before.loss)
+
+
+def test_a_slow_member_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TopologyError, match="slow names member 4: there are only 0 to 3"):
+        with_slow_members(lan(4, *REST), [1, 4], 1e6)
 
 
 def test_on_a_lan_any_two_members_are_one_latency_apart() -> None:

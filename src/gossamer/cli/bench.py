@@ -1,4 +1,4 @@
-"""`gossamer bench`: events per second and one-way latency between real processes on this machine."""
+"""`gossamer bench`: events per second and one-way latency between real processes, on this machine or over a network."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import secrets
 import statistics
 import struct
 import time
+from enum import StrEnum
 from queue import Empty
 from typing import Annotated, Any
 
@@ -14,7 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer.cli.options import AsJson, Impair, transport_from
+from gossamer.cli import bench_network
+from gossamer.cli.options import Address, AsJson, Impair, Insecure, Interface, Key, run, settings_from, transport_from
 from gossamer.live.group import Group, Lost
 from gossamer.settings import Settings
 from gossamer.wire.keys import KEY_BYTES, new_key
@@ -24,19 +26,37 @@ _AT_ONCE = 1000
 _PATIENCE_S = 120.0
 
 
+class Side(StrEnum):
+    """The two sides of a path."""
+
+    SERVE = "serve"
+    MEASURE = "measure"
+
+
 def bench(
     events: Annotated[int, typer.Option(min=1000, help="Events to publish as fast as possible.")] = 500_000,
-    size: Annotated[int, typer.Option(min=8, max=1 << 20, help="Size of an event, in bytes.")] = 64,
+    size: Annotated[
+        int | None, typer.Option(min=8, max=1 << 20, help="Size of an event, in bytes: 64, over a network 1024.")
+    ] = None,
     subscribers: Annotated[int, typer.Option(min=1, max=64, help="Subscriber processes.")] = 2,
     rate: Annotated[int, typer.Option(min=1, help="Events per second while measuring latency.")] = 10_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure latency.")] = 2.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure latency, or a network.")] = 2.0,
     sealed: Annotated[bool, typer.Option("--sealed", help="Seal the traffic with a key.")] = False,
     impair: Impair = "",
+    network: Annotated[
+        Side | None, typer.Option(help="Measure the path between hosts: one or more serve, another one measures.")
+    ] = None,
+    address: Address = None,
+    interface: Interface = None,
+    key: Key = None,
+    insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> int:
     """Measure throughput and latency between processes on this machine, counting every event at every subscriber.
 
-    Exit code 1 if an event is lost or does not arrive in time.
+    With `--network`, measure what a group reaches between hosts: throughput, losses, repairs, round trips, and how much
+    longer packets wait in the network's queues under load. The options before it are for this machine, except `--size`
+    and `--seconds`; those after it are the group's. Exit code 1 if an event is lost or does not arrive in time.
 
     Examples:
 
@@ -45,7 +65,25 @@ def bench(
         gossamer bench --size 1024 --subscribers 8 --sealed
 
         gossamer bench --impair loss=0.05
+
+        gossamer bench --network serve --interface eth0 --key @group.key     # on one host
+
+        gossamer bench --network measure --interface eth0 --key @group.key   # on another
     """
+    if network is not None:
+        return _over_network(network, settings_from(address, interface, key, insecure), size or 1024, seconds, as_json)
+    return _on_this_machine(events, size or 64, subscribers, rate, seconds, sealed, impair, as_json)
+
+
+def _over_network(side: Side, settings: Settings, size: int, seconds: float, as_json: bool) -> int:
+    if side is Side.SERVE:
+        return run(bench_network.serve(settings))
+    return bench_network.conclude(run(bench_network.measure(settings, size, seconds)), as_json)
+
+
+def _on_this_machine(
+    events: int, size: int, subscribers: int, rate: int, seconds: float, sealed: bool, impair: str, as_json: bool
+) -> int:
     settings: dict[str, Any] = {"address": f"239.192.77.7:{20_000 + secrets.randbelow(20_000)}"}
     if sealed:
         settings["key"] = new_key(secrets.token_bytes(KEY_BYTES))

@@ -47,18 +47,21 @@ class Asking:
         "_overdue",
         "_requests",
         "_timed",
+        "_times_out",
         "_window",
         "asked_since_tick",
         "wanted",
         "wanted_count",
     )
 
-    def __init__(self, limit: int, *, counted: bool = False, adapts: bool = False) -> None:
+    def __init__(self, limit: int, *, counted: bool = False, adapts: bool = False, times_out: bool = True) -> None:
+        """`times_out`: whether what was lost on its way is noticed here (`tick`, `overdue`), or we are told."""
         self.wanted: PacketSets = {}
         self.wanted_count = 0
         self.asked_since_tick = 0
         """Packets that were asked for since the last tick, as often as they were."""
         self._limit = limit
+        self._times_out = times_out
         self._window = RequestWindow(limit) if adapts and limit else None
         self._requests: deque[_Request] = deque()  # those whose answers may be on their way
         self._overdue: PacketSets = {}  # were not waited for any longer, and may still come
@@ -68,6 +71,11 @@ class Asking:
         self._asked_count = 0
         self._older: PacketSets = {}  # of those asked: since before the last tick
         self._in_vain: PacketSets = {}  # were asked for and did not come
+
+    @property
+    def pending(self) -> PacketSets:
+        """The packets that were asked for and may be on their way."""
+        return self._asked
 
     @property
     def on_their_way(self) -> int:
@@ -186,14 +194,25 @@ class Asking:
         assert self._window is not None
         again = intersection(numbers, self._asked)
         if again:
-            self._did_not_come(again)
+            self._note_lost(again)
         for sender, some in reversed(difference(new, self._overdue).items()):
             self._timed[sender, some.last] = now, target
             break
-        if new:
+        if new and self._times_out:
             self._requests.append(_Request(now, {sender: some.copy() for sender, some in new.items()}))
 
-    def _did_not_come(self, numbers: PacketSets) -> None:
+    def did_not_come(self, numbers: PacketSets) -> None:
+        """What was asked for of these was lost on its way: it may be asked for again."""
+        if self._counted:
+            late = intersection(numbers, self._asked)
+            for sender, some in late.items() if self._limit else ():
+                self._in_vain.setdefault(sender, RangeSet()).update(some)
+            self._asked = difference(self._asked, late)
+            self._asked_count -= count(late)
+            if self._window is not None and late:
+                self._note_lost(late)
+
+    def _note_lost(self, numbers: PacketSets) -> None:
         """If one of these comes after all, nobody knows which request it answers."""
         assert self._window is not None
         self._window.missed(count(numbers))
@@ -234,12 +253,7 @@ class Asking:
             return inf
         timeout = self._window.timeout()
         while self._requests and self._requests[0].at + timeout <= now:
-            lost = intersection(self._requests.popleft().wanted, self._asked)
-            for sender, numbers in lost.items():
-                self._in_vain.setdefault(sender, RangeSet()).update(numbers)
-            self._asked = difference(self._asked, lost)
-            self._asked_count -= count(lost)
-            self._did_not_come(lost)
+            self.did_not_come(self._requests.popleft().wanted)
         return self._requests[0].at + timeout if self._requests else inf
 
     def tick(self, now: float) -> None:
@@ -248,10 +262,7 @@ class Asking:
         if self._window is not None:
             self.overdue(now)
         elif self._counted:
-            for sender, numbers in intersection(self._asked, self._older).items():
-                self._in_vain.setdefault(sender, RangeSet()).update(numbers)
-            self._asked = difference(self._asked, self._older) if self._limit else {}
-            self._asked_count = count(self._asked)
+            self.did_not_come(self._older if self._limit else self._asked.copy())
 
     def age(self) -> None:
         """What is asked for by now will be old at the next tick."""

@@ -78,6 +78,15 @@ class ReportLost:
 
 
 @dataclass(slots=True)
+class TakeBack:
+    """Some of `first..last` of `sender` may have been reported as lost: they come now, or are reported again."""
+
+    sender: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
 class MarkStable:
     """Tell the application that every member is taken to have `first..last` of `sender`."""
 
@@ -114,6 +123,20 @@ class Collect:
     first: int
     last: int
     overdue: bool = False
+
+
+@dataclass(slots=True)
+class ForgetCollected:
+    """Forget which packets of `sender` were collected from this member's log: nobody will speak of it again."""
+
+    sender: int
+
+
+@dataclass(slots=True)
+class ForgetSender:
+    """Forget how far the application is with `sender`: it left long ago, and everything of it was handed over."""
+
+    sender: int
 
 
 @dataclass(slots=True)
@@ -178,10 +201,13 @@ Effect = (
     | Refuse
     | Deliver
     | ReportLost
+    | TakeBack
     | MarkStable
     | Persist
     | Replay
     | Collect
+    | ForgetCollected
+    | ForgetSender
     | TellHoldings
     | PastKnown
     | ReserveNumbers

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gossamer.core.effects import TakeBack
+from gossamer.core.inputs import Received
 from gossamer.core.packet_sets import PacketSets, difference
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -185,6 +187,14 @@ class Gaps:
             for hook in self._closed:
                 hook(now, sender, *part, out)
             self._order.given_up(now, sender, *part, why, stream, out)
+
+    def take_back(self, now: float, happened: Received, stream: Stream, out: "Effects") -> None:
+        """Its sender comes to packets that were given up, because somebody had lied: those are not lost."""
+        awaited = stream.take_back(happened.first, happened.last)
+        if awaited is not None:
+            out.append(TakeBack(happened.sender, *awaited))
+            for gap in stream.missing.within(awaited[0], happened.first - 1):
+                self.found(now, happened.sender, *gap, out)
 
     def skip(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
         """These never were: nobody misses them."""

@@ -21,6 +21,29 @@ class Data:
 
 
 @dataclass(slots=True)
+class Parity:
+    """What `count` packets of the source, from `first` on, have in common: one that is lost follows from the others.
+
+    `content` is the exclusive or of their bodies, `lengths` that of their lengths.
+    """
+
+    kind: ClassVar[str] = "parity"
+    first: int
+    count: int
+    lengths: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class LossReport:
+    """Of your last `of` packets, `lost` did not reach the source by themselves."""
+
+    kind: ClassVar[str] = "ack"
+    lost: int
+    of: int
+
+
+@dataclass(slots=True)
 class Repair:
     """A retransmission of a packet, by a peer or by a logger, as its sender made it."""
 
@@ -236,6 +259,22 @@ class Probe:
 
 
 @dataclass(slots=True)
+class Challenge:
+    """Does a process of this group hear here? It is to return `nonce`, before more is sent to this address."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+
+
+@dataclass(slots=True)
+class Proof:
+    """The answer to a `Challenge`."""
+
+    kind: ClassVar[str] = "gossip"
+    nonce: int
+
+
+@dataclass(slots=True)
 class Profile:
     """The answer to a `Probe`: the member's standing and counters, as JSON."""
 
@@ -300,6 +339,8 @@ class ViewUpdate:
 
 Message = (
     Data
+    | Parity
+    | LossReport
     | Repair
     | Ack
     | Request
@@ -320,6 +361,8 @@ Message = (
     | Holdings
     | Probe
     | Profile
+    | Challenge
+    | Proof
     | Piece
     | Join
     | Leave

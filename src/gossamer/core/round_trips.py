@@ -1,10 +1,14 @@
-"""How long a question and its answer take, for each peer that was ever measured."""
+"""How long a question and its answer take, for each peer that was ever measured.
+
+An answer that has not come for longer than the round trip and four times what it varies by was lost (RFC 6298).
+"""
 
 from collections.abc import Collection
 from math import inf
 
 _SMOOTHING = 0.25
 """The share of the latest measurement in what is known of a peer."""
+_VARIATIONS = 4
 _PROBE_ROUNDS = 16
 """A known time is measured again after this many rounds."""
 
@@ -12,12 +16,13 @@ _PROBE_ROUNDS = 16
 class RoundTrips:
     """Smoothed round-trip times. `changes` counts them, so that others know when to look again."""
 
-    __slots__ = ("_unanswered", "changes", "times", "wanted")
+    __slots__ = ("_unanswered", "_varies", "changes", "times", "wanted")
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
         self.times: dict[int, float] = {}
         self.changes = 0
+        self._varies: dict[int, float] = {}  # how far a measurement is from its smoothed time, smoothed
         self._unanswered: set[int] = set()
 
     def stamp(self, now: float, peer: int, round_number: int) -> int:
@@ -35,7 +40,11 @@ class RoundTrips:
             return
         self._unanswered.discard(peer)
         known = self.times.get(peer)
-        self.times[peer] = seconds if known is None else known + _SMOOTHING * (seconds - known)
+        if known is None:
+            self.times[peer], self._varies[peer] = seconds, seconds / 8
+        else:
+            self.times[peer] = known + _SMOOTHING * (seconds - known)
+            self._varies[peer] += _SMOOTHING * (abs(seconds - known) - self._varies[peer])
         self.changes += 1
 
     def echoed(self, now: float, peer: int, stamp: int) -> None:
@@ -47,6 +56,12 @@ class RoundTrips:
         known = self.times.get(peer)
         return max(self.times.values(), default=inf) if known is None else known
 
+    def patience(self, peer: int, unknown: float) -> float:
+        """How long to wait for an answer of `peer` before it counts as lost; `unknown` if nobody was ever measured."""
+        if peer in self.times:
+            return self.times[peer] + _VARIATIONS * self._varies[peer]
+        return max((self.times[one] + _VARIATIONS * self._varies[one] for one in self.times), default=unknown)
+
     def was_silent(self, peer: int) -> bool:
         """Whether `peer` was asked and has never answered."""
         return peer in self._unanswered
@@ -54,6 +69,7 @@ class RoundTrips:
     def keep_only(self, members: Collection[int]) -> None:
         """Forget everybody else."""
         self.times = {member: self.times[member] for member in members if member in self.times}
+        self._varies = {member: self._varies[member] for member in self.times}
         self._unanswered.intersection_update(members)
         self.changes += 1
 

@@ -107,8 +107,9 @@ class ProtocolSettings:
     )
     ask_again: float = setting(
         0.0,
-        "How long, in addition to two round trips, to wait for a peer's answer before asking again: first the packet's"
-        " sender, then others at growing intervals, until the next round takes over; 0 leaves repeats to the rounds.",
+        "How long, in addition to a round trip and what it varies by, to wait for a peer's answer before asking again:"
+        " first the packet's sender, then others at growing intervals, until the rounds take over. 0 leaves repeats to"
+        " the rounds, and asks at once for packets that were only overtaken.",
         unit="s",
         low=0,
         high=3600,
@@ -143,6 +144,14 @@ class ProtocolSettings:
         " (004 opt. 7); 0 means never.",
         unit="s",
         low=0,
+    )
+    parity: int = setting(
+        0,
+        "Packets that share a parity packet, from which receivers recover one that was lost without asking for it; 0"
+        " means none, -1 as many as the receivers' losses demand, none where they lose nothing or a repair is quick.",
+        unit="packets",
+        low=-1,
+        high=64,
     )
     region_hops: int = setting(3, "How far a regional multicast travels.", unit="hops", low=1, high=255)
     trees: int = setting(4, "Number of random spanning trees to choose from (004 §4).", low=1, high=255)

@@ -5,6 +5,7 @@ waiting to be delivered, or missing (Property 3.5). A number is never accepted t
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
@@ -13,8 +14,8 @@ from gossamer.core.settings import ProtocolSettings
 
 RATE_MAX = 1_000_000
 """No sender sends more packets in a second."""
-_LIE_PACKETS = 1000
-"""If so many packets that others have spoken of cannot be found anywhere, they may never have been."""
+_LATE_PACKETS = 256
+"""A sender's own packets do not come later than this many others of it, unless those were not its own."""
 
 _RETIRED_MAX = 100_000
 """Of so many retired senders, the latest, it is known where they stopped."""
@@ -41,14 +42,14 @@ class Stream:
     `next` lies at place `at` of the list `nexts`, because a simulation keeps the numbers of many members side by side.
     """
 
-    __slots__ = ("_hearsay", "_known", "abandoned", "at", "missing", "never_sent", "nexts", "start")
+    __slots__ = ("_known", "_returned", "abandoned", "at", "missing", "never_sent", "nexts", "start")
 
     def __init__(self, start: int = 0, nexts: list[int] | None = None, at: int = 0) -> None:
         self.start = start
         self.missing = RangeSet()
         self.abandoned = RangeSet()
         self.never_sent: RangeSet | None = None
-        self._hearsay: Range = (start, start - 1)  # if it ends before `next`, no packet has shown that these exist
+        self._returned = -1  # where the sender is, if that is among what was given up
         self._known: tuple[int, float, float] | None = None  # `next` when we last looked, when that was, and what room
         self.nexts = [start] if nexts is None else nexts
         self.at = at
@@ -88,7 +89,7 @@ class Stream:
         if following != self.next:
             self._known = self.next, now, min(slack, left + RATE_MAX * (now - since))
 
-    def accept(self, run: Run, first_pass: bool = False) -> tuple[Run, Range | None]:
+    def accept(self, run: Run) -> tuple[Run, Range | None]:
         """Take in a run; returns the packets that are new, and the gap that the run revealed, if any."""
         first, last = run[0].seqno, run[-1].seqno
         expected = self.next
@@ -100,8 +101,6 @@ class Stream:
             self.missing.add(expected, first - 1)
             self.changed()
             return run, (expected, first - 1)
-        if first_pass and self._hearsay[1] == expected - 1 > self._hearsay[0] + _LIE_PACKETS:
-            self._await_again(first, last)
         fresh = [p for p in run if p.seqno >= expected or p.seqno in self.missing]
         if fresh:
             self.missing.discard(first, last)
@@ -114,17 +113,29 @@ class Stream:
         if last < self.next:
             return None
         gap = (self.next, last)
-        self._hearsay = (self._hearsay[0] if self._hearsay[1] == self.next - 1 else self.next), last
         self.missing.add(*gap)
         self.next = last + 1
         self.changed()
         return gap
 
-    def _await_again(self, first: int, last: int) -> None:
-        """The sender itself comes to numbers of which others had spoken too early, and which were given up for that."""
-        for part in self.abandoned.within(max(first, self._hearsay[0]), last):
+    def take_back(self, first: int, last: int) -> Range | None:
+        """The sender itself comes to `first..last`, which were given up: await them again; returns what is awaited.
+
+        Somebody else had spoken of later numbers, or sent a packet with one, in its name. What the sender has sent
+        since it was last seen among them is awaited, too.
+        """
+        follows = self._returned in self.abandoned
+        if first not in self.abandoned or not (follows or first + _LATE_PACKETS < self.next):
+            return None
+        begin = min(first, self._returned) if follows else first
+        for part in self.abandoned.within(begin, last):
             self.abandoned.discard(*part)
             self.missing.add(*part)
+            if self.never_sent is not None:
+                self.never_sent.discard(*part)
+        self._returned = last + 1
+        self.changed()
+        return begin, last
 
     def give_up(self, first: int, last: int, *, never_sent: bool = False) -> None:
         """These are missing and not awaited any more."""
@@ -225,8 +236,9 @@ class Streams(dict[int, Stream]):
         return sender in self._retired and last < self._retired[sender][0]
 
     def retired_since(self, when: float) -> list[int]:
-        """Those that were retired then or later."""
-        return [sender for sender, (_, at) in self._retired.items() if at >= when]
+        """Those that were retired then or later: the latest come last."""
+        late = takewhile(lambda sender: self._retired[sender][1] >= when, reversed(self._retired))
+        return list(late)[::-1]
 
     def prefix_of(self, sender: int) -> int:
         """The number up to which nothing of `sender` is awaited."""

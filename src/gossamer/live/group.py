@@ -123,7 +123,7 @@ class Group:
                     "one, or choose another name"
                 )
             in_order = self._member.stack.order.holds_back
-            self._outbox = Outbox(self._home, self._member, tuning.body_bytes, settings.event_bytes_max, in_order)
+            self._outbox = Outbox(self._home, self._member, settings, tuning.body_bytes, fifo=in_order)
             self._safety = Safety(settings, self._member, self._outbox, self._waiting)
         except BaseException as error:
             await self._give_up(transport)
@@ -420,6 +420,7 @@ class Group:
             "published": self._outbox.published,
             "lost": dict(inbox.lost),
             "duplicates": stack.duplicates,
+            "recovered": stack.recoveries,
             "dropped": {k: n for k, n in (self._envelope.refused() | dict(member.stats)).items() if n},
             "sent": dict(member.sent),
             "waiting": inbox.waiting,

@@ -28,6 +28,8 @@ from gossamer.wire.events import Event, count_events, is_fragment, unpack, unpac
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
+_LEFT_MAX = 1000
+"""Of this many senders that left, it is known how far they were delivered: one that resumes is no new one."""
 _BODY = attrgetter("body")
 
 
@@ -66,6 +68,7 @@ class Inbox:
         self._closed = False
         self._may_pause = True
         self._marks: Horizon = {}  # by sender: everything below was delivered
+        self._left: dict[int, None] = {}  # senders that left, the latest last
         limits = {"limit_event_bytes": event_bytes_max, "limit_total_bytes": 4 * max(event_bytes_max, EVENT_BYTES_MAX)}
         self._reassembler = Reassembler(**limits)
         self._past = Reassembler(**limits)
@@ -171,6 +174,21 @@ class Inbox:
             self._recorder.lost(time(), self.me, effect)
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
+
+    def taken_back(self, sender: int, first: int) -> None:
+        """What was reported as lost from `first` on comes after all, and is new."""
+        self._marks[sender] = min(first, self._marks.get(sender, 0))
+
+    def sender_left(self, sender: int) -> None:
+        """Forget a sender that left, and of which everything was delivered; not at once, since it may resume."""
+        self._reassembler.forget(sender)
+        self._report_abandoned()
+        self._left.pop(sender, None)
+        self._left[sender] = None
+        if len(self._left) > _LEFT_MAX:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            self._marks.pop(oldest, None)
 
     def begin(self, horizon: Horizon) -> None:
         """Begin after `horizon`: everything up to it is the past."""

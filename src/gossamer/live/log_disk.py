@@ -18,24 +18,26 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    ForgetCollected,
+    ForgetSender,
     PastKnown,
     Persist,
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
 from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, ViewUpdate
-from gossamer.core.packet_sets import PacketSets, intersection
+from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.live.collecting import Collecting
 from gossamer.store.contract import Damaged, LogEntry, LogStore, StoreDamaged, StoreError
 
 CONSUMERS_POLL_S = 1.0
-_COLLECT_S = 0.25
-"""Collections within this time are one transaction."""
 _KEEP_TIME_NS = 60 * 10**9
 """How often the service time is recorded: a crash makes packets younger by no more than this."""
 _CLOCK_SET_NS = 10**9
@@ -75,13 +77,11 @@ class LogDisk:
         self._shift = 0  # by how much the wall clock was ahead of the monotonic one then
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gossamer-log")
         self._loop = asyncio.get_running_loop()
-        self._tables = threading.Lock()  # the store's tables change in the thread, while the loop may read them
+        self._tables = threading.Lock()  # the thread and the loop take turns to write
         self._waiting: deque[Effect] = deque()
         self._busy = False
-        self._collecting: PacketSets = {}
-        self._overdue: PacketSets = {}
         self._committed = Committed({})
-        self._spared: PacketSets = {}  # what a consumer wants that came when it was about to be collected
+        self._collecting = Collecting(store, self._thread, self._tables, self._has_gone, self._fail)
         self._idle = asyncio.Event()
         self._idle.set()
         self._polling = self._loop.call_later(CONSUMERS_POLL_S, self._poll_consumers)
@@ -122,11 +122,8 @@ class LogDisk:
 
     def carry_out(self, effect: Effect) -> None:
         """Carry out one effect that concerns the log and need not wait."""
-        if isinstance(effect, Collect):
-            if not self._collecting and not self._overdue:
-                self._loop.call_later(_COLLECT_S, self._collect)
-            table = self._overdue if effect.overdue else self._collecting
-            table.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
+        if isinstance(effect, Collect | ForgetCollected):
+            self._collecting.add(effect)
         elif isinstance(effect, ReserveNumbers):
             try:
                 with self._tables:
@@ -176,8 +173,7 @@ class LogDisk:
 
     def _report_unread(self, effect: Replay, found: list[LogEntry]) -> None:
         """What the store says that it holds, and does not find, is damaged, and so is whatever should lead to it."""
-        with self._tables:
-            held = self.store.held().get(effect.sender, RangeSet())
+        held = self.store.held([effect.sender]).get(effect.sender, RangeSet())
         unread = RangeSet(held.within(effect.first, effect.last))
         for entry in found:
             unread.discard(entry.seqno)
@@ -188,8 +184,7 @@ class LogDisk:
 
     def holdings(self, effect: TellHoldings) -> PacketSets:
         """The packets in the store that were stored since the time asked about."""
-        with self._tables:
-            held = self.store.held()
+        held = self.store.held()
         if effect.since_ns <= 0:
             return held
         return {s: RangeSet(some) for s, n in held.items() if (some := self._since(s, n, effect.since_ns))}
@@ -198,7 +193,7 @@ class LogDisk:
         """Wait for what is being written, and close the store."""
         self._polling.cancel()
         await self._idle.wait()
-        self._collect()
+        self._collecting.begin()
         self._keep_time()
         self._thread.shutdown()
         self.store.close()
@@ -269,30 +264,9 @@ class LogDisk:
         self._busy = False
         self._idle.set()
 
-    def _collect(self) -> None:
-        overdue, self._overdue = self._overdue, {}
-        numbers, self._collecting = self._collecting, {}
-        for sender, spared in self._spared.items():
-            numbers.setdefault(sender, RangeSet()).update(spared)
-        self._spared = {}
-        if (numbers or overdue) and not self.failure:
-            try:
-                with self._tables:
-                    before = self.store.held() if self.noted else {}
-                    self.store.collect(overdue)
-                    self.store.collect(numbers, spare=True)
-                    if self.store.consumers():
-                        self._spared = intersection(numbers, self.store.held())
-                    self._note_collected(before)
-            except StoreError as error:
-                self._fail(str(error))
-
-    def _note_collected(self, before: PacketSets) -> None:
+    def _has_gone(self, sender: int, seqno: int) -> None:
         if self.noted is not None:
-            held = self.store.held()
-            for sender, numbers in before.items():
-                for seqno in numbers.difference(held.get(sender, RangeSet())):
-                    self.noted("collect", sender, seqno)
+            self.noted("collect", sender, seqno)
 
     # Reading.
 
@@ -333,8 +307,8 @@ class LogDisk:
                 return self._fail(str(error))
             except StoreError:
                 return None  # it is there the next time
-            if self._spared and committed != self._committed:
-                self._collect()
+            if committed != self._committed:
+                self._collecting.begin()
             self._committed = committed
             self._happened(committed)
         return None
@@ -404,4 +378,4 @@ def only_serves(effect: Effect) -> bool:
         return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
             isinstance(message, ViewUpdate) and not message.sponsors
         )
-    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost)
+    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost | TakeBack | ForgetSender)

@@ -19,6 +19,8 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    ForgetCollected,
+    ForgetSender,
     Listen,
     MarkStable,
     Multicast,
@@ -29,6 +31,7 @@ from gossamer.core.effects import (
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
@@ -47,12 +50,14 @@ from gossamer.core.inputs import (
     Woke,
 )
 from gossamer.core.messages import (
+    Challenge,
     Data,
     Leave,
     Message,
     Piece,
     Probe,
     Profile,
+    Proof,
     Repair,
     SeenReport,
 )
@@ -305,6 +310,9 @@ class Member:
         if isinstance(message, Probe):
             self._answer(now, message, address)
             return []
+        if isinstance(message, Challenge | Proof):
+            self._post.heard(message, address)
+            return []
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
         if isinstance(message, Repair) and self._log_has_failed(1):
@@ -431,9 +439,9 @@ class Member:
                     self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._post.piece_bytes
                 ):
                     to_one.setdefault(effect.to, []).extend(self._post.close(answer, effect.to))
-            case Collect() | ReserveNumbers() if self.disk is not None:
+            case Collect() | ForgetCollected() | ReserveNumbers() if self.disk is not None:
                 self.disk.carry_out(effect)
-            case Collect() | ReserveNumbers() | Replay() | TellHoldings():
+            case Collect() | ForgetCollected() | ReserveNumbers() | Replay() | TellHoldings():
                 pass  # there is no log here
             case _:
                 to_application.append(effect)
@@ -445,6 +453,11 @@ class Member:
             case MarkStable(sender, _, last):
                 self._recorder.stable(time(), self.me, effect)
                 self.stable_up_to[sender] = last
+            case TakeBack(sender, first):
+                self._inbox.taken_back(sender, first)
+            case ForgetSender(sender):
+                self.stable_up_to.pop(sender, None)
+                self._inbox.sender_left(sender)
             case BecomeMember(horizon):
                 self._recorder.joined(time(), self.me, horizon)
                 self._inbox.begin(horizon)
@@ -489,4 +502,7 @@ class Member:
             self._arm()
 
 
-_FOR_APPLICATION = (Deliver, ReportLost, MarkStable, BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken)
+_FOR_APPLICATION = (
+    *(Deliver, ReportLost, TakeBack, MarkStable, ForgetSender),
+    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
+)

@@ -1,5 +1,10 @@
 """From published events to packets: packed until full, sent at once when the loop is idle.
 
+An event after a pause leaves at once. An application that publishes again a moment after something was sent is likely
+to go on: its events share packets until the end of the loop's turn, and further, until `coalesce_us` have passed, while
+there are more of them every few turns. Turns are counted, because an event loop's timers are too coarse; after a few
+without an event everything is sent, so nothing spins while the application is idle.
+
 Nothing is dropped: an event that does not fit raises `Full` before it is taken.
 """
 
@@ -13,6 +18,7 @@ from gossamer.core.ids import PacketId
 from gossamer.live.home import Home
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
+from gossamer.settings import Settings
 from gossamer.wire.events import Packer, count_events, pack_equal, pack_one
 from gossamer.wire.fragments import fragments
 
@@ -20,8 +26,10 @@ SUBJECTS_REMEMBERED = 10_000
 BURST_BYTES = 60_000
 """Up to this much goes to the kernel in one call, if packets are smaller than that."""
 _BUSY_NS = 50_000
-"""An application that publishes again this soon after something was sent is likely to go on: its events wait for the
-end of the loop's turn, to share packets."""
+"""A moment: an event that is published this soon after something was sent waits for others."""
+_QUIET_TURNS = 3
+"""After this many turns of the loop without an event nobody waits for another: a task that gets its events from a queue
+needs two or three for each."""
 
 
 class Full(Exception):
@@ -34,18 +42,22 @@ class Full(Exception):
 class Outbox:
     """Events that are published and not yet packets."""
 
-    def __init__(self, home: Home, member: Member, body_bytes: int, event_bytes_max: int, fifo: bool) -> None:
+    def __init__(self, home: Home, member: Member, settings: Settings, body_bytes: int, *, fifo: bool) -> None:
         self.published = 0
         self._home = home
         self._member = member
         self._packer = Packer(body_bytes)
         self._body_bytes = body_bytes
-        self._event_bytes_max = event_bytes_max
+        self._event_bytes_max = settings.event_bytes_max
+        self._coalesce_ns = settings.coalesce_us * 1000
         self._fifo = fifo
         self._burst = max(1, BURST_BYTES // body_bytes)
         self._bodies: list[bytes] = []
         self._large = 0
         self._scheduled = False
+        self._wait_until_ns = 0  # what is published waits for more until then,
+        self._quiet_turns = 0  # or for a few turns that bring nothing
+        self._seen = 0  # events, at the end of the last turn
         self.last_ns = 0
         """When the packet that is being filled was begun; if there is none, when the last one was."""
         self._sent_ns = 0
@@ -152,7 +164,20 @@ class Outbox:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        self._loop.call_soon(self.send)
+        is_busy = self.last_ns <= self._sent_ns + _BUSY_NS
+        self._wait_until_ns = self.last_ns + self._coalesce_ns if is_busy else 0
+        self._quiet_turns = self._seen = 0
+        self._loop.call_soon(self._turn_ends)
+
+    def _turn_ends(self) -> None:
+        """Wait for another turn if the application seems to go on and the first event may still wait; else send."""
+        events = self.published + self._packer.count
+        self._quiet_turns = self._quiet_turns + 1 if events == self._seen else 0
+        self._seen = events
+        if self._quiet_turns < _QUIET_TURNS and time_ns() < self._wait_until_ns:
+            self._loop.call_soon(self._turn_ends)
+        else:
+            self.send()
 
     def _check(self, subject: str) -> None:
         if self._error is not None:

@@ -1,15 +1,16 @@
 """From messages to datagrams, and to whom they go: to the group, to a region of it, to one member."""
 
 from collections import Counter
-from time import time
+from time import monotonic, time
 from typing import NamedTuple
 
 from gossamer.core.ids import EVERYONE
-from gossamer.core.messages import Message, Repair
+from gossamer.core.messages import Challenge, Message, Proof, Repair
 from gossamer.core.roster import Roster
 from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.pieces import cut
+from gossamer.live.proof import Proofs
 from gossamer.live.transport import Address, Transport
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
@@ -48,6 +49,7 @@ class Post:
         self._stats = stats
         self._contacts, self._multicast = lines
         self._datagram_bytes = transport.datagram_bytes_max
+        self._proofs = None if envelope.is_sealed else Proofs(lines.contacts, stats)
 
     def close(self, message: Message, to: int) -> list[bytes]:
         """The datagram for a message; several, if it is too long for one."""
@@ -75,7 +77,7 @@ class Post:
         known = (self._directory.of(member, roster) for member in roster.others())
         for address in dict.fromkeys([*filter(None, known), *self._contacts]):
             if address != self._transport.address:
-                self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
+                self._send(datagrams, address)
 
     def send_to(self, member: int, datagrams: list[bytes], roster: Roster) -> None:
         """Send to one member, where the view says that it is."""
@@ -83,4 +85,19 @@ class Post:
         if address is None:
             self._stats["no address"] += len(datagrams)
         else:
+            self._send(datagrams, address)
+
+    def heard(self, message: Challenge | Proof, address: Address) -> None:
+        """Show that we hear here; or somebody else has shown it: send what has waited for that."""
+        if isinstance(message, Challenge):
+            self._transport.send_to([self._envelope.close(Proof(message.nonce))], address)
+        elif self._proofs is not None and (found := self._proofs.prove(message.nonce)) is not None:
+            proven, held = found
+            self._send(held, proven)
+
+    def _send(self, datagrams: list[bytes], address: Address) -> None:
+        if self._proofs is not None and address not in self._proofs.proven:
+            nonce = self._proofs.hold(monotonic(), address, datagrams)
+            datagrams = [] if nonce is None else [self._envelope.close(Challenge(nonce))]
+        if datagrams:
             self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)

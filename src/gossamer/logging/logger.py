@@ -7,10 +7,11 @@ joined meanwhile, who still needs what we are about to forget (000 §5.3). The t
 members that never come back.
 """
 
-from collections import deque
 from collections.abc import Mapping
+from itertools import islice
+from math import inf
 
-from gossamer.core.effects import Collect, Multicast, Persist, Unicast
+from gossamer.core.effects import Collect, ForgetCollected, Multicast, Persist, Unicast
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Committed, DamageFound, LogSpan
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
@@ -19,11 +20,13 @@ from gossamer.core.packet_sets import Horizon, PacketSets, count, put, remove
 from gossamer.core.packets import Run
 from gossamer.core.parts import Keeper
 from gossamer.core.ranges import RangeSet
+from gossamer.core.streams import rest_of
+from gossamer.logging.layers import Layers
 from gossamer.logging.retention import Retention
 
 _SWEEP_ROUNDS = 4
 """The log is swept after this many gossip periods."""
-_SWEEP_SENDERS = 1000
+_SWEEP_SENDERS = 200
 """A sweep looks at the packets of this many senders."""
 _SWEEP_ROUNDS_FIRST = 60
 """The log of a former life is not swept sooner."""
@@ -39,10 +42,12 @@ class Logger(Keeper):
         super().__init__(ladder)
         self._log: PacketSets = {}
         self._gone: PacketSets = {}  # had and collected: lost to members that still want it
+        self._finished: dict[int, float] = {}  # senders that were retired, or of which all is gone: since when
         self.never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
         self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
+        self._denied: PacketSets = {}  # not had, and forgotten by their senders, as those are said to have said
         self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
-        self._arrivals: deque[LogSpan] = deque()
+        self._arrivals = Layers(ladder.settings.log_timeout, inf)
         self._expired: Horizon = {}  # up to here the fail-safe has taken effect
         self._ask_sender_at: dict[int, float] = {}  # when a sender may be asked about its numbers again
         self._settled: Horizon = {}  # what members had of senders that are retired
@@ -64,19 +69,30 @@ class Logger(Keeper):
 
     def started(self, now: float, out: Effects) -> None:
         """Go on with what the log holds."""
-        for sender, numbers in self.ladder.restored.logged.items():
+        restored = self.ladder.restored
+        recent = self._recent(now)
+        for sender, numbers in restored.logged.items():
             self._log[sender] = numbers.copy()
             # what lacks below is between the sender, other loggers and the log; a sponsor may know of more
             if sender not in self.ladder.streams:
                 self.ladder.streams.begin(sender, numbers.last + 1)
-        restored = self.ladder.restored
+                if recent is not None and sender not in recent:  # nobody speaks of it, unless it is still there
+                    self.ladder.streams.retire(-inf, sender)
         for stretch in restored.stored or [LogSpan(now, s, n.last, 0) for s, n in restored.logged.items()]:
-            self._arrivals.append(stretch)
+            self._arrivals.add(*stretch)
             self._retention.arrived(stretch)
         self._gone = {sender: numbers.copy() for sender, numbers in restored.collected.items()}
+        self._finished = dict.fromkeys(self._gone, now)
         # first find out which members there are: those count that have not acknowledged yet
         rounds = _SWEEP_ROUNDS_FIRST if restored.logged else _SWEEP_ROUNDS
         self._timer.set(now + rounds * self.ladder.settings.gossip_period)
+
+    def _recent(self, now: float) -> set[int] | None:
+        """The senders of which the log took anything so lately that others may speak of them, if that is known."""
+        restored, rest = self.ladder.restored, rest_of(self.ladder.settings)
+        if not rest or not restored.stored:
+            return None
+        return {stretch.sender for stretch in restored.stored if stretch.at >= now - rest}
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Its own packets are logged too."""
@@ -87,7 +103,7 @@ class Logger(Keeper):
         self._persist(now, run, out)
         self._acknowledge(run, out)
 
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+    def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """A sender that repeats has missed the acknowledgement (000 §3.2), or we have missed what it sent before.
 
         The stream counts from the time at which we joined; the log takes what was not acknowledged, however old.
@@ -112,6 +128,7 @@ class Logger(Keeper):
     def retired(self, now: float, sender: int) -> None:
         """Remember how far all have it, rather than how far each has it."""
         self._ask_sender_at.pop(sender, None)
+        self._finished[sender] = now
         if sender in self._log:
             self._settled[sender] = self._had_by_members(sender)
 
@@ -125,11 +142,11 @@ class Logger(Keeper):
         Another logger may have what is damaged here: members believe that it is gone only if all loggers say so.
         """
         gone = RangeSet()
-        for table in (self._gone, self._damaged):
+        for table in (self._gone, self._damaged, self._denied):
             if sender in table:
                 gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
-        if self.ladder.streams.is_retired(sender):
+        if self.ladder.streams.is_retired(sender) and not self.ladder.roster.knows(sender):
             gone.update(numbers)
         elif stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
@@ -155,9 +172,10 @@ class Logger(Keeper):
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         out.append(Persist(run))
         self._log.setdefault(sender, RangeSet()).add(first, last)
-        if sender in self._damaged:
-            remove(self._damaged, sender, first, last)
-        self._arrivals.append(LogSpan(now, sender, last, 0))
+        for table in (self._damaged, self._denied):
+            if sender in table:
+                remove(table, sender, first, last)
+        self._arrivals.add(now, sender, last, 0)
         if self.ladder.settings.retention_bytes:  # counted packet by packet: a run may be as large as what is kept
             for packet in run:
                 self._retention.arrived(LogSpan(now, sender, packet.seqno, len(packet.body)))
@@ -202,11 +220,12 @@ class Logger(Keeper):
     def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         """A sender says that these never were, or that it has forgotten them: what we lack of them, we will not get.
 
-        That there are no such packets is told to everybody: loggers take over that responsibility (000 §6.2).
+        If they come all the same, somebody had lied, and they are logged. That there are no such packets is told to
+        everybody: loggers take over that responsibility (000 §6.2).
         """
         mine = self._lacking_of(source, message.numbers.get(source, _NOTHING))
         if message.lost:
-            put(self._gone, source, self._gone.get(source, _NOTHING).union(mine))
+            put(self._denied, source, self._denied.get(source, _NOTHING).union(mine))
             return
         new = mine.difference(self.never_sent.get(source, _NOTHING))
         if new:
@@ -214,23 +233,44 @@ class Logger(Keeper):
             out.append(Multicast(NeverSent({source: new})))
 
     def _sweep(self, now: float, out: Effects) -> None:
-        while self._arrivals and self._arrivals[0].at < now - self.ladder.settings.log_timeout:
-            old = self._arrivals.popleft()
-            self._expired[old.sender] = max(self._expired.get(old.sender, -1), old.last)
+        self._arrivals.tidy(self._log)
+        self._arrivals.remove(now - self.ladder.settings.log_timeout, inf, self._expired)
+        self._retention.expire(now, self._log)
         for sender in self._due():
             expired = self._expired.get(sender, -1)
-            free = self._retention.free_below(now, sender, max(self._stable(sender), expired))
+            free = min(self._retention.free.get(sender, -1), max(self._stable(sender), expired))
             for until, overdue in ((min(free, expired), True), (free, False)):
                 for first, last in self._log[sender].within(0, until) if sender in self._log else ():
-                    self._collect(Collect(sender, first, last, overdue), out)
+                    self._collect(now, Collect(sender, first, last, overdue), out)
+        self._forget(now, out)
         self._timer.set(now + _SWEEP_ROUNDS * self.ladder.settings.gossip_period)
 
     def _due(self) -> list[int]:
         """The senders whose turn it is: not all of them at a time, if many have come and gone."""
         if not self._to_sweep:
-            self._to_sweep = list(self._log)
+            self._to_sweep = list(self._retention.free)
         due, self._to_sweep = self._to_sweep[:_SWEEP_SENDERS], self._to_sweep[_SWEEP_SENDERS:]
         return [sender for sender in due if sender in self._log]
+
+    def _forget(self, now: float, out: Effects) -> None:
+        """Forget that packets were collected, of senders that left and of which nothing is here any more.
+
+        Another logger may have stored them later, and keep them for longer. Until it has collected them, too, we would
+        take them for new, and so would it, in turn, for ever.
+        """
+        settings = self.ladder.settings
+        patience = max(settings.retention_age, settings.log_timeout) if self.ladder.roster.other_loggers() else 0.0
+        for sender in list(islice(self._finished, _SWEEP_SENDERS)):
+            if self._finished[sender] > now - patience:
+                break
+            del self._finished[sender]
+            if sender in self.ladder.streams or self.ladder.roster.knows(sender):
+                self._finished[sender] = now
+            elif sender not in self._log:  # else it is looked at again when that is collected
+                for table in (self._settled, self._expired, self._retention.free, self.never_sent, self._denied):
+                    table.pop(sender, None)
+                if self._gone.pop(sender, None) is not None:
+                    out.append(ForgetCollected(sender))
 
     def _stable(self, sender: int) -> int:
         """The number up to which every member that is owed it has acknowledged the packets of `sender`."""
@@ -242,9 +282,12 @@ class Logger(Keeper):
         had = [known.get(member, {}).get(sender, -1) for member in others]
         return max(self._settled.get(sender, -1), min(had, default=self.ladder.streams.prefix_of(sender)))
 
-    def _collect(self, effect: Collect, out: Effects) -> None:
+    def _collect(self, now: float, effect: Collect, out: Effects) -> None:
+        sender = effect.sender
         out.append(effect)
-        self._gone.setdefault(effect.sender, RangeSet()).add(effect.first, effect.last)
-        remove(self._log, effect.sender, effect.first, effect.last)
-        if effect.sender not in self._log:
-            self._settled.pop(effect.sender, None)
+        self._gone.setdefault(sender, RangeSet()).add(effect.first, effect.last)
+        remove(self._log, sender, effect.first, effect.last)
+        if sender not in self._log:
+            for table in (self._settled, self._expired, self._retention.free, self._finished):
+                table.pop(sender, None)
+            self._finished[sender] = now

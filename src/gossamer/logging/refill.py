@@ -48,7 +48,7 @@ class Refill(Rung):
         """It may be what we lacked."""
         self._arrived(now, source, run, out)
 
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+    def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """What was sent before we came is logged, but not new to the stream."""
         self._arrived(now, source, run, out)
 

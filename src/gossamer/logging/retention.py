@@ -4,36 +4,33 @@ Retention only ever keeps more than stability asks for (000 §5.2): it protects 
 what it no longer protects goes when it is stable, or has been there for longer than the fail-safe allows.
 """
 
-from collections import deque
+from collections.abc import Collection
 from math import inf
 
 from gossamer.core.inputs import LogSpan
 from gossamer.core.packet_sets import Horizon
+from gossamer.logging.layers import Layers
 
 
 class Retention:
-    """What came, oldest first, for as long as it is protected."""
+    """What is protected, in layers, and `free`: up to where the packets of each sender may go."""
 
     def __init__(self, age: float, size_bytes: int) -> None:
-        self.off = not age and not size_bytes
+        self.free: Horizon = {}
+        self._off = not age and not size_bytes
         self._age = age or inf
         self._limit = size_bytes or inf
-        self._protected: deque[LogSpan] = deque()
-        self._bytes = 0
-        self._free: Horizon = {}
+        self._layers = Layers(self._age, self._limit)
 
     def arrived(self, stretch: LogSpan) -> None:
         """These came to the log."""
-        if not self.off:
-            self._protected.append(stretch)
-            self._bytes += stretch.size_bytes
+        at, sender, last, size_bytes = stretch
+        if self._off:
+            self.free[sender] = max(self.free.get(sender, -1), last)
+        else:
+            self._layers.add(at, sender, last, size_bytes)
 
-    def free_below(self, now: float, sender: int, stable: int) -> int:
-        """The number up to which the packets of `sender` may go, of those up to `stable`."""
-        if self.off:
-            return stable
-        while self._protected and (self._protected[0].at < now - self._age or self._bytes > self._limit):
-            _, owner, last, size_bytes = self._protected.popleft()
-            self._bytes -= size_bytes
-            self._free[owner] = max(self._free.get(owner, -1), last)
-        return min(stable, self._free.get(sender, -1))
+    def expire(self, now: float, held: Collection[int]) -> None:
+        """Find out what is no longer protected by now, of the senders of which the log holds anything."""
+        self._layers.tidy(held)
+        self._layers.remove(now - self._age, self._limit, self.free)

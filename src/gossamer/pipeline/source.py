@@ -223,7 +223,7 @@ def _check_loss(log: Log, extent: Extent, sender: int, first: int, behind: int) 
 
 def _check_end(log: Log, extent: Extent, sender: int, position: int) -> None:
     end = extent.behind_last(sender)
-    if position > end:
+    if position > end and not (log.store.forgotten() and sender not in extent.senders()):
         log.lose(
             f"the stream is at {position} of sender {sender}, the log ends at {end}: a different store, or an old copy"
         )

@@ -8,8 +8,8 @@ packet only if the member was away for longer than there was room for, or had le
 the gap goes to the next repair.
 """
 
-from collections import deque
 from collections.abc import Mapping
+from heapq import heappop, heappush
 from math import inf
 
 from gossamer.core.budget import Budget
@@ -31,14 +31,19 @@ _LOOKS = 4
 """A receiver asks a source this many times before it takes it for gone."""
 
 
+_DOUBLINGS_MAX = 5
+"""The period between repetitions doubles at most this often."""
+
+
 class _Unacknowledged:
     """A packet and the members that have not acknowledged it, in their order."""
 
-    __slots__ = ("packet", "waiting")
+    __slots__ = ("packet", "repetitions", "waiting")
 
     def __init__(self, packet: Packet, waiting: dict[int, None]) -> None:
         self.packet = packet
         self.waiting = waiting
+        self.repetitions = 0
 
 
 class Acknowledged(RepairRung, Keeper):
@@ -51,7 +56,7 @@ class Acknowledged(RepairRung, Keeper):
         self._kept: dict[int, _Unacknowledged] = {}
         self._bytes = 0
         self._last: Packet | None = None
-        self._retries: deque[tuple[float, int]] = deque()  # (when, seqno), in order of time
+        self._retries: list[tuple[float, int]] = []  # (when, seqno), a heap
         self._budget = Budget(self.ladder.settings.service_limit)
         self._missing: PacketSets = {}
         self._away_since: dict[int, float] = {}  # of sources that we miss something of and that are not in reach
@@ -125,7 +130,7 @@ class Acknowledged(RepairRung, Keeper):
     def _keep(self, now: float, packet: Packet, waiting: dict[int, None]) -> None:
         self._kept[packet.seqno] = _Unacknowledged(packet, waiting)
         self._bytes += memory_of([packet])
-        self._schedule(now, packet.seqno)
+        self._schedule(now, packet.seqno, 0)
 
     def _let_go_of_the_absent(self) -> None:
         """Room for new packets: drop, oldest first, those that only members which are away still need."""
@@ -163,18 +168,24 @@ class Acknowledged(RepairRung, Keeper):
     def _repeat(self, now: float, out: Effects) -> None:
         in_reach = set(self.ladder.roster.members)
         while self._retries and self._retries[0][0] <= now:
-            _, seqno = self._retries.popleft()
+            _, seqno = heappop(self._retries)
             if seqno in self._kept:
                 kept = self._kept[seqno]
                 waiting = [member for member in kept.waiting if member in in_reach]
                 granted = self._budget.take(now, len(waiting))
                 out.extend(Unicast(m, Repair(kept.packet, PEER)) for m in waiting[:granted])
-                self._schedule(now, seqno)
+                kept.repetitions += granted > 0
+                self._schedule(now, seqno, kept.repetitions)
         self._arm()
 
-    def _schedule(self, now: float, seqno: int) -> None:
-        self._retries.append((now + self.ladder.settings.retry_period, seqno))
-        if len(self._retries) == 1:
+    def _schedule(self, now: float, seqno: int, repetitions: int) -> None:
+        """Ever more rarely: a path that carries less than all repetitions would carry nothing new any more.
+
+        001 §3 repeats at a fixed interval; its links have no bandwidth.
+        """
+        period = self.ladder.settings.retry_period * 2 ** min(repetitions, _DOUBLINGS_MAX)
+        heappush(self._retries, (now + period, seqno))
+        if self._retries[0][1] == seqno:
             self._arm()
 
     def _arm(self) -> None:
@@ -186,7 +197,7 @@ class Acknowledged(RepairRung, Keeper):
         """Acknowledge what is new ..."""
         self._acknowledge(run, out)
 
-    def repeated(self, now: float, source: int, run: Run, out: Effects) -> None:
+    def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """... and what is not: the earlier acknowledgement may be the one that was lost."""
         self._acknowledge(run, out)
 

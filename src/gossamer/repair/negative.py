@@ -19,6 +19,10 @@ from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
+from gossamer.core.timers import Timer
+
+_AT_ONCE = 500
+"""So many old gaps move on to the next repair in one step."""
 
 
 class NegativeGossip(Repair):
@@ -28,12 +32,14 @@ class NegativeGossip(Repair):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._asking = Asking(ladder.settings.request_packets, adapts=True)
+        again = ladder.settings.ask_again > 0  # then it is known here which requests were in vain
+        self._asking = Asking(ladder.settings.request_packets, counted=again, adapts=True, times_out=not again)
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
         self._round = 0
         self._instant_over = ladder.timer(self._ask_new)
+        self._moving: Timer | None = None  # rarely needed
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
@@ -71,7 +77,7 @@ class NegativeGossip(Repair):
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
         self._round = number
-        self._asking.tick(now)
+        self._time_passes(now)
         if self._found:
             self._move_on_old(now, out)
         if not self._asking.wanted:
@@ -79,17 +85,30 @@ class NegativeGossip(Repair):
         if self._asking.wanted and self.ladder.gaps.has_say:  # what is not worth it is given up before it is gossiped
             self.ladder.gaps.worth_asking(now, self._asking.choose(), out)
 
+    def _time_passes(self, now: float) -> None:
+        """At the end of a round: what was asked for in the one before will not come."""
+        self._asking.tick(now)
+
+    def _not_on_its_way(self) -> PacketSets:
+        """What to ask for in a round."""
+        return self._asking.choose()
+
     def _move_on_old(self, now: float, out: Effects) -> None:
+        """After a long absence thousands are old at once: some of them now, the others in the same instant."""
         period = self.ladder.settings.gossip_period
         patience = self.ladder.gaps.patience(self, self.ladder.settings.peer_rounds * period)
         oldest = self._round - round(patience / period)
-        while self._found and self._found[0][0] < oldest:
+        for _ in range(_AT_ONCE):
+            if not self._found or self._found[0][0] >= oldest:
+                return
             _, sender, first, last = self._found.popleft()
             self._move_on(now, sender, RangeSet.span(first, last), out)
+        self._moving = self._moving or self.ladder.timer(self._move_on_old)
+        self._moving.set(now)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
-        gossip.missing = self.ladder.gaps.urgent(self._asking.choose())
+        gossip.missing = self.ladder.gaps.urgent(self._not_on_its_way())
         self._asking.asked(now, to, gossip.missing)
         self._asking.age()
 

@@ -117,6 +117,14 @@ class Settings:
         low=1,
         high=10**12,
     )
+    coalesce_us: int = _setting(
+        100,
+        "While the application publishes event after event, how long one may wait for others to share its packet; an "
+        "event after a pause leaves at once. With 0, events wait only for the end of the event loop's turn.",
+        unit="us",
+        low=0,
+        high=100_000,
+    )
     durable: bool = _setting(
         False,
         "Keep what is published until a logger has it, and let `flush` wait for that, even while no logger is known. "
@@ -170,7 +178,7 @@ class Settings:
             object.__setattr__(self, one.name, value)
         _check_addresses(self)
         self.key_ring()
-        self.protocol_settings()
+        self.protocol_settings(window=1)  # how large it is depends on the machine
 
     def protocol_settings(self, **numbers: Any) -> ProtocolSettings:
         """The preset as live groups use it, with the tuning; `numbers` are the settings derived from the machine."""

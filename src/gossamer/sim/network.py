@@ -25,7 +25,7 @@ Schedule = Callable[[float, Callable[[], None]], None]
 _NEVER = -1.0
 
 FULL_PACKET_BYTES = 1500
-"""A queue of n packets has room for n of this size, or of the size at hand if that is larger."""
+"""A queue of n packets has room for n of this size, or of the largest so far: small ones fit where large ones do."""
 
 
 class Drop(Protocol):
@@ -45,6 +45,7 @@ class Network:
         self.dropped: Drop | None = None
         self._rng = rng
         self._queue = scenario.topology.queue
+        self._full_bytes = FULL_PACKET_BYTES
         self._limited = any(link.bandwidth for link in topology.links)
         self._last = [0.0] * (2 * len(topology.links))  # when the last packet came to each directed link
         self._free = [0.0] * (2 * len(topology.links))  # when each is done with all that came
@@ -214,7 +215,9 @@ class Network:
 
     def _room(self, seconds_per_byte: float, size: int) -> float:
         """The longest wait that a queue of full packets causes (what waits is known in seconds, not in packets)."""
-        return self._queue * max(size, FULL_PACKET_BYTES) * seconds_per_byte
+        if size > self._full_bytes:
+            self._full_bytes = size
+        return self._queue * self._full_bytes * seconds_per_byte
 
     def _slip_in(self, at: float, link: int, spent: float) -> float:
         """A packet comes to a link before another one that was worked out earlier; returns when it has left.

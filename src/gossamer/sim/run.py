@@ -34,26 +34,31 @@ Progress = Callable[[float], None]
 def build_topology(scenario: Scenario) -> Topology:
     """The network of a scenario; SettingError if it cannot be built."""
     t = scenario.topology
-    link = (t.latency, t.bandwidth, scenario.loss.link)
-    rng = Random(f"topology/{t.seed}")
     try:
-        match t.kind:
-            case "lan":
-                return topologies.lan(t.members, *link)
-            case "star":
-                return topologies.star(t.members, *link)
-            case "mesh":
-                return topologies.mesh(t.members, *link)
-            case "tree":
-                return topologies.tree(t.members or None, t.branching, t.depth or None, *link)
-            case "transit-stub":
-                return topologies.transit_stub(t.members, *link, rng)
-            case "tiers":
-                return topologies.tiers(t.members, t.nodes or None, *link, rng)
-            case _:
-                return topologies.from_file(Path(scenario.folder) / t.path, t.bandwidth, scenario.loss.link)
+        return topologies.with_slow_members(_shape(scenario), t.slow, t.slow_bandwidth)
     except TopologyError as error:
         raise SettingError(f"topology: {error}") from None
+
+
+def _shape(scenario: Scenario) -> Topology:
+    t = scenario.topology
+    link = (t.latency, t.bandwidth, scenario.loss.link)
+    rng = Random(f"topology/{t.seed}")
+    match t.kind:
+        case "lan":
+            return topologies.lan(t.members, *link)
+        case "star":
+            return topologies.star(t.members, *link)
+        case "mesh":
+            return topologies.mesh(t.members, *link)
+        case "tree":
+            return topologies.tree(t.members or None, t.branching, t.depth or None, *link)
+        case "transit-stub":
+            return topologies.transit_stub(t.members, *link, rng)
+        case "tiers":
+            return topologies.tiers(t.members, t.nodes or None, *link, rng)
+        case _:
+            return topologies.from_file(Path(scenario.folder) / t.path, t.bandwidth, scenario.loss.link)
 
 
 def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
@@ -167,6 +172,9 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
     digest.update(json.dumps(result, sort_keys=True).encode())
     return result | {
         "trace_hash": digest.hexdigest(),
+        "repeated": sum(
+            stack.duplicates for stack in world.stacks if isinstance(stack, Stack)
+        ),  # packets that came twice
         "outstanding": world.ledger.outstanding,  # not 0 if the run was cut off, or waited for nothing
         "events": world.events,
         "wall_seconds": seconds,

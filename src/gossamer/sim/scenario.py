@@ -45,6 +45,8 @@ class TopologySettings:
     path: str = setting("", "file: an edge list of lines a,b,latency_s[,loss[,bandwidth_bps]].")
     latency: float = setting(0.005, "One-way delay of a link.", unit="s", low=0, high=60)
     bandwidth: float = setting(100e6, "Bandwidth of a link, in each direction; 0 is unlimited.", unit="bit/s", low=0)
+    slow: tuple[int, ...] = setting((), "Members whose own links have less bandwidth.", low=0)
+    slow_bandwidth: float = setting(1e6, "Bandwidth of the links of `slow` members.", unit="bit/s", above=0)
     queue: int = setting(50, "Packets that may wait per link and direction; more are dropped.", low=1)
     exact: bool = setting(False, "One event per hop instead of one per path: slower, but right under congestion.")
 

@@ -9,7 +9,7 @@ link with `a < b`. Routing is in `routes`: the shortest-path tree, by latency, f
 """
 
 from gossamer.sim.topologies.edge_list import from_file
-from gossamer.sim.topologies.graph import LINKS_MAX, Link, Topology, TopologyError
+from gossamer.sim.topologies.graph import LINKS_MAX, Link, Topology, TopologyError, with_slow_members
 from gossamer.sim.topologies.hierarchical import tiers, transit_stub
 from gossamer.sim.topologies.paths import routes
 from gossamer.sim.topologies.regular import lan, mesh, star, tree
@@ -27,4 +27,5 @@ __all__ = [
     "tiers",
     "transit_stub",
     "tree",
+    "with_slow_members",
 ]

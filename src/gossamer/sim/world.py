@@ -18,6 +18,8 @@ from gossamer.core.effects import (
     Collect,
     Deliver,
     Effect,
+    ForgetCollected,
+    ForgetSender,
     Listen,
     MarkStable,
     Multicast,
@@ -27,6 +29,7 @@ from gossamer.core.effects import (
     Replay,
     ReportLost,
     ReserveNumbers,
+    TakeBack,
     TellHoldings,
     Unicast,
 )
@@ -123,6 +126,9 @@ class World:
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
+            ForgetCollected: self._forget,
+            ForgetSender: self._forget,
+            TakeBack: self._take_back,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -403,6 +409,12 @@ class World:
         for seqno in range(effect.first, effect.last + 1):
             if by_number.pop(seqno, None) is not None:
                 self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
+
+    def _take_back(self, member: int, effect: TakeBack) -> None:
+        """Nobody lies in a simulation."""
+
+    def _forget(self, member: int, effect: ForgetCollected | ForgetSender) -> None:
+        """Neither the disk nor the ledger of a simulation minds how many senders there were."""
 
     def _replay(self, member: int, effect: Replay) -> None:
         by_number = self.disks[member].log.get(effect.sender, {})

@@ -63,11 +63,11 @@ class LogStore(Protocol):
     def read(self, sender: int, first: int, last: int) -> Iterator[LogEntry]:
         """What is held of `first..last`, ascending. Raises `Damaged` at a damaged entry; continue after it."""
 
-    def held(self) -> PacketSets:
-        """Which packets the store holds."""
+    def held(self, of: Iterable[int] | None = None) -> PacketSets:
+        """Which packets the store holds, of all senders or of these."""
 
     def collected(self) -> PacketSets:
-        """All numbers ever collected: they are never stored again, and gone for members that still want them."""
+        """All numbers collected: they are never stored again, and gone for members that still want them."""
 
     def collect(self, numbers: PacketSets, *, spare: bool = False) -> int:
         """Forget these numbers, durably, in one sweep per range; returns how many were held.
@@ -75,6 +75,15 @@ class LogStore(Protocol):
         With `spare`, what a consumer has not committed stays, even if it has just appeared. Numbers that were
         not held are marked as collected, too: collect one that was never sent, and nobody waits for it.
         """
+
+    def forget_collected(self, senders: Iterable[int]) -> list[int]:
+        """Forget what was collected of senders that will not be spoken of again, and of which nothing is held.
+
+        Returns those of them that have to wait, because a consumer has not passed what was collected.
+        """
+
+    def forgotten(self) -> int:
+        """Of how many senders it was forgotten what was collected."""
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
         """Remove a damaged entry, as if it had never been stored, so that another logger's copy can replace it."""

@@ -5,7 +5,7 @@
     held       sender, first -> last: the ranges of packets that can be read
     collected  sender, first -> last: the ranges that are done with
     consumers  name -> time, then (sender, committed) for each sender
-    about      version, group, created, checked out, service (`service_time`)
+    about      version, group, created, checked out, service (`service_time`), forgotten
 
 Values end in a CRC-32 (see `with_checksum`), blocks have their own. Keys are ordered by sender and number, so a range
 is read, and deleted, in one sweep.
@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Final
 
 from gossamer.core.checksum import crc32
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.store.contract import Consumer, LogEntry, StoreError
 
 VERSION: Final = 2
@@ -77,6 +77,11 @@ def unpack_consumer(name: str, value: bytes) -> Consumer:
 def claimed_after(consumers: Iterable[Consumer], sender: int) -> int:
     """The number after which some consumer still wants everything of this sender."""
     return min((consumer.committed.get(sender, -1) for consumer in consumers), default=NUMBER_MAX)
+
+
+def is_passed(consumers: Iterable[Consumer], sender: int, collected: PacketSets) -> bool:
+    """Whether every consumer has passed what was collected of this sender."""
+    return sender not in collected or claimed_after(consumers, sender) >= collected[sender].last
 
 
 def advanced(committed: Horizon, positions: Horizon) -> Horizon:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets, remove
 from gossamer.core.ranges import RangeSet
 from gossamer.store.contract import Consumer, LogEntry
-from gossamer.store.layout import advanced, check_commit, check_entries, claimed_after
+from gossamer.store.layout import advanced, check_commit, check_entries, claimed_after, is_passed
 from gossamer.store.service_time import ServiceTime
 
 
@@ -21,6 +21,7 @@ class MemoryStore:
         self._collected: PacketSets = {}
         self._consumers: dict[str, Consumer] = {}
         self._reserved = 0
+        self._forgotten = 0
         self._service = b""
         self._bytes = 0
 
@@ -43,9 +44,10 @@ class MemoryStore:
                 if seqno in entries:  # it may have been collected since
                     yield entries[seqno]
 
-    def held(self) -> PacketSets:
+    def held(self, of: Iterable[int] | None = None) -> PacketSets:
         """See `LogStore`."""
-        return {sender: numbers.copy() for sender, numbers in sorted(self._held.items()) if numbers}
+        senders = sorted(self._held if of is None else self._held.keys() & of)
+        return {sender: self._held[sender].copy() for sender in senders}
 
     def collected(self) -> PacketSets:
         """See `LogStore`."""
@@ -64,6 +66,20 @@ class MemoryStore:
             self._collected.setdefault(sender, RangeSet()).update(done)
         return count
 
+    def forget_collected(self, senders: Iterable[int]) -> list[int]:
+        """See `LogStore`."""
+        waiting = []
+        for sender in senders:
+            if is_passed(self._consumers.values(), sender, self._collected):
+                self._forgotten += self._collected.pop(sender, None) is not None
+            else:
+                waiting.append(sender)
+        return waiting
+
+    def forgotten(self) -> int:
+        """See `LogStore`."""
+        return self._forgotten
+
     def drop_damaged(self, sender: int, seqno: int) -> None:
         """See `LogStore`."""
         if seqno in self._held.get(sender, ()):
@@ -71,7 +87,9 @@ class MemoryStore:
 
     def _forget(self, sender: int, seqno: int) -> None:
         self._bytes -= len(self._entries[sender].pop(seqno).datagram)
-        self._held[sender].discard(seqno)
+        remove(self._held, sender, seqno, seqno)
+        if not self._entries[sender]:
+            del self._entries[sender]
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""

@@ -15,11 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets, remove
 from gossamer.core.ranges import RangeSet
 from gossamer.store import block_table, packed_blocks, range_table
 from gossamer.store.contract import Consumer, Damaged, LogEntry, StoreError, StoreFull
@@ -34,12 +34,14 @@ from gossamer.store.layout import (
     check_commit,
     check_entries,
     claimed_after,
+    is_passed,
     pack_consumer,
     unpack_consumer,
     with_checksum,
     without_checksum,
 )
 from gossamer.store.packed_blocks import PackedBlock
+from gossamer.store.portions import Stretch, portions
 from gossamer.store.service_time import ServiceTime
 
 if TYPE_CHECKING:
@@ -116,11 +118,31 @@ class LmdbStore:
 
     def collect(self, numbers: PacketSets, *, spare: bool = False) -> int:
         """See `LogStore`."""
-        count = 0
-        for sender, done in sorted(numbers.items()):
-            for first, last in done.ranges():
-                count += self._collect_range(sender, first, last, spare)
-        return count
+        wanted = [(sender, *part) for sender, done in sorted(numbers.items()) for part in done.ranges()]
+        return sum(self._collect_some(some, spare) for some in portions(wanted, self._held, self._sweep_entries()))
+
+    def forget_collected(self, senders: Iterable[int]) -> list[int]:
+        """See `LogStore`."""
+        some = list(islice(senders, SWEEP_ENTRIES_MAX))
+        before = self.forgotten()
+
+        def work(transaction: Writing) -> list[int]:
+            claims, table = self._claims(transaction), transaction.cursor(self._db("collected"))
+            passed = [sender for sender in some if is_passed(claims, sender, self._collected)]
+            for sender in passed:
+                range_table.discard(table, sender, 0, NUMBER_MAX)
+            _put_row(transaction, self._db("about"), b"forgotten", NUMBER.pack(before + len(passed)))
+            return passed
+
+        passed = set(self._write(work, SMALL_BYTES, reserve=0))
+        with self._tables:
+            for sender in passed:
+                self._collected.pop(sender, None)
+        return [sender for sender in senders if sender not in passed]
+
+    def forgotten(self) -> int:
+        """See `LogStore`."""
+        return self._about_number(b"forgotten")
 
     def drop_damaged(self, sender: int, seqno: int) -> None:
         """See `LogStore`."""
@@ -132,7 +154,7 @@ class LmdbStore:
 
         self._write(work, 2 * packed_blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
         with self._tables:
-            self._held.setdefault(sender, RangeSet()).discard(seqno)
+            remove(self._held, sender, seqno, seqno)
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""
@@ -169,12 +191,11 @@ class LmdbStore:
             if damaged is not None:
                 raise damaged
 
-    def held(self) -> PacketSets:
+    def held(self, of: Iterable[int] | None = None) -> PacketSets:
         """See `LogStore`."""
-        if self.readonly:
-            return self._ranges("held")
+        known = self._ranges("held") if self.readonly else self._held
         with self._tables:
-            return _copy(self._held)
+            return _copy(known if of is None else {sender: known[sender] for sender in of if sender in known})
 
     def collected(self) -> PacketSets:
         """See `LogStore`."""
@@ -253,7 +274,7 @@ class LmdbStore:
     def _put_about(self, rows: dict[bytes, bytes]) -> None:
         def work(transaction: Writing) -> None:
             for key, value in rows.items():
-                transaction.put(key, with_checksum(key, value), db=self._db("about"))
+                _put_row(transaction, self._db("about"), key, value)
 
         self._write(work, SMALL_BYTES)
 
@@ -327,33 +348,32 @@ class LmdbStore:
         page = self._env.page_bytes
         return sum((len(value) + 64 + page) // page * page for _, value in items) + SMALL_BYTES
 
-    def _collect_range(self, sender: int, first: int, last: int, spare: bool) -> int:
-        """Collect `first..last`, in as few transactions as the reserve allows; returns how many packets were held."""
-        count = 0
-        while first <= last:
-            here = RangeSet(self._held.get(sender, RangeSet()).within(first, last))
-            wanted = _shortened(here, last, self._sweep_entries())
-            until = self._write(partial(self._sweep, sender, first, wanted, spare), SMALL_BYTES, reserve=0)
-            if until < first:
-                break
-            count += sum(b - a + 1 for a, b in here.within(first, until))
-            with self._tables:
-                self._held.setdefault(sender, RangeSet()).discard(first, until)
-                self._collected.setdefault(sender, RangeSet()).add(first, until)
-            first = until + 1
-        return count
+    def _collect_some(self, wanted: list[Stretch], spare: bool) -> int:
+        """Collect these in one transaction, which the reserve allows; returns how many packets were held."""
 
-    def _sweep(self, sender: int, first: int, last: int, spare: bool, transaction: Writing) -> int:
-        """Collect `first..last`, or what consumers leave of it; returns where it ended."""
-        if spare:
-            last = min(last, claimed_after(self._claims(transaction), sender))
-        if last < first:
-            return last
-        held = self._held.get(sender, RangeSet())
+        held = {sender: self._held.get(sender, RangeSet()).copy() for sender, _, _ in wanted}
+
+        def work(transaction: Writing) -> list[Stretch]:
+            done = []
+            for sender, first, last in wanted:
+                if spare:
+                    last = min(last, claimed_after(self._claims(transaction), sender))
+                if first <= last:
+                    self._sweep(sender, first, last, held[sender], transaction)
+                    held[sender].discard(first, last)
+                    done.append((sender, first, last))
+            return done
+
+        collected = self._write(work, SMALL_BYTES, reserve=0)
+        with self._tables:
+            for sender, first, last in collected:
+                self._collected.setdefault(sender, RangeSet()).add(first, last)
+            return sum(remove(self._held, *stretch) for stretch in collected)
+
+    def _sweep(self, sender: int, first: int, last: int, held: RangeSet, transaction: Writing) -> None:
         block_table.sweep(transaction.cursor(self._db("packets")), sender, first, last, held)
         range_table.discard(transaction.cursor(self._db("held")), sender, first, last)
         range_table.add(transaction.cursor(self._db("collected")), sender, first, last)
-        return last
 
     def _claims(self, transaction: Writing) -> list[Consumer]:
         """The consumers, as they are in this transaction: nobody can commit before it ends."""
@@ -438,6 +458,10 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
+def _put_row(transaction: Writing, table: lmdb._Database, key: bytes, value: bytes) -> None:
+    transaction.put(key, with_checksum(key, value), db=table)
+
+
 def _sync_directories(path: Path) -> None:
     """Make the directory entries of a new store as durable as its content."""
     for directory in (path, path.absolute().parent):
@@ -446,15 +470,6 @@ def _sync_directories(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _shortened(held: RangeSet, last: int, entries_max: int) -> int:
-    """Where a sweep up to `last` over `held` must end to take at most `entries_max`."""
-    for first, end in held.ranges():
-        if end - first + 1 >= entries_max:
-            return first + entries_max - 1
-        entries_max -= end - first + 1
-    return last
 
 
 def _pack_blocks(sender: int, numbers: RangeSet, by_number: dict[int, LogEntry]) -> Iterator[tuple[bytes, bytes]]:

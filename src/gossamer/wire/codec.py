@@ -18,6 +18,7 @@ from gossamer.core.checksum import crc32
 from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
+    Challenge,
     Collected,
     Confirm,
     Confirmed,
@@ -31,12 +32,15 @@ from gossamer.core.messages import (
     Join,
     Leave,
     LetGo,
+    LossReport,
     Message,
     NeverSent,
+    Parity,
     Piece,
     Probe,
     Profile,
     Progress,
+    Proof,
     Recall,
     Repair,
     Request,
@@ -91,6 +95,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     LetGo: (26, (("over", FLAG),)),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
+    Parity: (32, (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES))),
+    LossReport: (33, (("lost", NUMBER), ("of", NUMBER))),
     Confirm: (24, (("last", LAST),)),
     Confirmed: (25, (("last", LAST),)),
     Recall: (17, (("since_ns", NUMBER),)),
@@ -106,11 +112,14 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG), ("padding", BYTES))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
+    Challenge: (29, (("nonce", NUMBER),)),
+    Proof: (30, (("nonce", NUMBER),)),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
 _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
+assert len(_BY_CODE) == len(_FIELDS), "each message has a code of its own"
 
 
 class WireError(ValueError):

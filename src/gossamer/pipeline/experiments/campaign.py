@@ -27,6 +27,9 @@ from gossamer.spec.promises import HEAL_S
 PROTOCOLS = ("rpbcast", "pbcast", "lbrm", "basic")
 TOPOLOGIES = ("lan", "star", "tree", "tiers", "transit-stub", "mesh")
 LINGER_S = 240.0
+OVERHEAD_BYTES = 100
+BANDWIDTH_MIN = 300e3
+"""Bit/s: what a group says without publishing anything must fit, too."""
 
 Table = dict[str, Any]
 
@@ -34,7 +37,13 @@ Table = dict[str, Any]
 def draw(seed: int) -> Table:
     """The scenario of a seed: of every third, with the settings of a live group."""
     rng = Random(f"campaign/{seed}")
-    return campaign_live.draw(rng) if seed % 3 == 0 else _draw(rng)
+    table = campaign_live.draw(rng) if seed % 3 == 0 else _draw(rng)
+    links = Random(f"campaign/links/{seed}")
+    if seed % 3 == 0:
+        table["protocol"]["congestion"] = links.choice(("delay", "delay", "none"))
+        table["traffic"]["rate"] *= links.choice((1, 1, 5))  # or no sender would ever have to wait
+    table["topology"] |= _links(links, table)
+    return table
 
 
 def _draw(rng: Random) -> Table:
@@ -64,6 +73,23 @@ def _draw(rng: Random) -> Table:
     if self_organized(_settings(table)):
         table["grace"] = HEAL_S + 5
     return table
+
+
+def _links(rng: Random, table: Table) -> Table:
+    """Half of the networks carry anything; in the others all links, or those of some members, are bottlenecks.
+
+    They carry little more than what is published, or less: then packets wait and are dropped until the traffic is over.
+    """
+    load = 8 * table["traffic"]["rate"] * (table["traffic"]["size"] + OVERHEAD_BYTES)
+    members = table["topology"]["members"]
+    queue = {"queue": rng.choice((10, 50, 200)), "exact": rng.random() < 0.5}
+    all_narrow = {"bandwidth": max(BANDWIDTH_MIN, load * rng.choice((0.7, 1.5, 4.0))), **queue}
+    some_narrow = {
+        "slow": sorted(rng.sample(range(members), rng.choice((1, 1, 2)))),
+        "slow_bandwidth": max(BANDWIDTH_MIN, load * rng.choice((0.5, 0.9, 1.5))),
+        **queue,
+    }
+    return rng.choice(({}, {}, {"bandwidth": 0.0}, all_narrow, some_narrow, some_narrow))
 
 
 DRAWN["campaign"] = draw

@@ -1,8 +1,8 @@
 """The graph itself: links, topologies, and the checks that every kind of topology shares."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 LINKS_MAX = 1_000_000
 """A topology has at most this many links: about half a gigabyte of them."""
@@ -49,6 +49,16 @@ class Topology:
     def __hash__(self) -> int:
         """Cheap, for caches keyed by topology: the generated one visits every link on every call."""
         return hash((self.nodes, len(self.links), len(self.members)))
+
+
+def with_slow_members(topology: Topology, slow: Sequence[int], bandwidth: float) -> Topology:
+    """The same network, in which the links at the nodes of these members have this bandwidth."""
+    members = topology.members
+    if strangers := [member for member in slow if member >= len(members)]:
+        raise TopologyError(f"slow names member {strangers[0]}: there are only 0 to {len(members) - 1}")
+    nodes = {members[member] for member in slow}
+    links = (replace(link, bandwidth=bandwidth) if {link.a, link.b} & nodes else link for link in topology.links)
+    return replace(topology, links=tuple(links)) if slow else topology
 
 
 def unreached(nodes: int, pairs: Iterable[tuple[int, int]]) -> int | None:

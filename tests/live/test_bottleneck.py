@@ -1,0 +1,142 @@
+"""A bottleneck made by the kernel: links of 20 Mbit/s with a short queue, and a publisher that could send far more.
+
+A sender that does not know what the path carries fills the queue and loses what does not fit; everything then depends
+on repairs, which fill it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Iterator
+from random import Random
+from subprocess import Popen
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+import gossamer
+from tests.netns import Network, Unavailable, hear, say, tell
+
+MEMBERS = 3
+MBIT = 20.0
+"""So slow that the processor is not the limit, even if other tests run beside."""
+QUEUE_KB = 128
+SIZE = 1024
+WIRE_BYTES = SIZE + 42
+"""An event alone in a packet, as the queue counts it: UDP, IP and Ethernet."""
+SECONDS = 4
+EVENTS = int(SECONDS * MBIT * 1e6 / 8 / WIRE_BYTES)
+AT_ONCE = 1_000
+PATIENCE_S = 60.0
+SEALED = {"key": Random(1).randbytes(32).hex()}
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """A publisher's node, and two behind narrow links; or a skip that says why there are none."""
+    try:
+        with Network(MEMBERS) as network:
+            for node in range(1, MEMBERS):
+                network.narrow(node, MBIT, QUEUE_KB)
+            yield network
+    except Unavailable as reason:
+        pytest.skip(f"NO BOTTLENECK TESTED: {reason}")
+
+
+# What runs on the nodes.
+
+
+def publish(interface: str) -> None:
+    """Wait for everybody and a line; publish as fast as the group lets it; stay until the end of the input."""
+
+    async def story() -> None:
+        async with gossamer.join("bottleneck", gossamer.Settings(interface=interface, **SEALED)) as group:
+            while len(group.members()) < MEMBERS:
+                await asyncio.sleep(0.05)
+            say("ready")
+            await asyncio.to_thread(sys.stdin.readline)
+            say(monotonic())
+            for first in range(0, EVENTS, AT_ONCE):
+                numbers = range(first, min(first + AT_ONCE, EVENTS))
+                await group.publish_many("n", [n.to_bytes(8, "big") + bytes(SIZE - 8) for n in numbers])
+            await asyncio.to_thread(sys.stdin.read)
+
+    asyncio.run(story())
+
+
+def subscribe(interface: str) -> None:
+    """Hear everything; say how many came, how many were lost or out of order, and when the last one came."""
+
+    async def story() -> None:
+        async with gossamer.join("bottleneck", gossamer.Settings(interface=interface, **SEALED)) as group:
+            heard = group.subscribe(">").batches()
+            say("ready")
+            say(await counted(heard))
+            await asyncio.to_thread(sys.stdin.read)
+
+    asyncio.run(story())
+
+
+async def counted(heard: Any) -> dict[str, Any]:
+    """Count until the last event, or until patience ends."""
+    count = losses = at = 0
+    is_ordered = True
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while at < EVENTS:
+                for item in await anext(heard):
+                    if isinstance(item, gossamer.Lost):
+                        losses += 1
+                        continue
+                    number = int.from_bytes(item.payload[:8], "big")
+                    is_ordered &= number >= at
+                    count, at = count + 1, number + 1
+    except TimeoutError:
+        losses += 1
+    return {"count": count, "losses": losses, "ordered": is_ordered, "at": monotonic()}
+
+
+# What the test sees.
+
+
+def start(network: Network) -> tuple[Popen[str], list[Popen[str]]]:
+    """A publisher and two subscribers in one group."""
+    addresses = [node.address for node in network.nodes]
+    subscribers = [network.start(n, subscribe, addresses[n]) for n in range(1, MEMBERS)]
+    publisher = network.start(0, publish, addresses[0])
+    assert [hear(child) for child in (*subscribers, publisher)] == ["ready"] * MEMBERS
+    return publisher, subscribers
+
+
+def test_a_publisher_fills_a_bottleneck_and_does_not_overflow_it(network: Network):
+    publisher, subscribers = start(network)
+    tell(publisher, "go")
+    begun = hear(publisher)
+    sleep(1)
+    settled = [network.queue(node) for node in range(1, MEMBERS)]
+    reports = [hear(subscriber) for subscriber in subscribers]
+    later = [network.queue(node).since(early) for node, early in zip(range(1, MEMBERS), settled, strict=True)]
+
+    assert [(report["count"], report["losses"], report["ordered"]) for report in reports] == [(EVENTS, 0, True)] * 2
+    for report, queue in zip(reports, later, strict=True):
+        assert queue.drops <= 0.02 * (queue.packets + queue.drops)
+        assert EVENTS * WIRE_BYTES * 8 / (report["at"] - begun) >= 0.8 * MBIT * 1e6
+
+
+def test_a_narrow_link_drops_what_does_not_fit_into_its_queue(network: Network):
+    """Or the test above would show nothing."""
+    assert hear(network.start(0, blast, network.nodes[1].address)) == "sent"
+    queue = network.queue(1)
+    assert queue.drops > 0
+    assert queue.packets > QUEUE_KB * 1024 // WIRE_BYTES // 2
+
+
+def blast(address: str) -> None:
+    """Send datagrams without care, for some two seconds of the link."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _ in range(EVENTS // 2):
+            sock.sendto(bytes(SIZE), (address, 9))
+    say("sent")
