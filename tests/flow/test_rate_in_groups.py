@@ -44,7 +44,7 @@ def test_without_it_most_of_what_is_sent_is_dropped_and_sent_again():
         traced(load(SCENARIO, [f"protocol.congestion={word}", "linger=20"]).with_seed(1)) for word in ("delay", "none")
     )
     assert does_not["queue_drops"] > 20 * follows["queue_drops"]
-    assert does_not["repairs"]["sent"] > 5 * follows["repairs"]["sent"]
+    assert does_not["repairs"]["sent"] > 2 * follows["repairs"]["sent"]  # requests follow the path, at least
 
 
 def test_a_link_is_kept_busy():
