@@ -66,6 +66,27 @@ def test_what_nobody_answers_is_left_to_the_rounds():
     assert pauses[-5:] == pytest.approx([PERIOD] * 5, abs=0.003)
 
 
+def test_two_members_are_asked_at_once_where_they_are_far_and_little_is_lost():
+    made = table(0.02, members=6)
+    made.publish(0, 400)
+    made.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno not in (200, 201, 398))
+    asked = [letter for letter in made.take(Request) if letter.source == 1]
+    assert [len(letter.message.wanted[0]) for letter in asked] == [
+        2,
+        1,
+        1,
+    ]  # for the first two there is nothing to spare yet
+    assert asked[1].to != asked[2].to
+    assert 0 in (asked[1].to, asked[2].to)
+
+
+def test_near_members_are_asked_one_at_a_time():
+    made = table(0.001, members=6)
+    made.publish(0, 400)
+    made.pass_on(lambda letter: letter.to != 1 or letter.message.packet.seqno != 398)
+    assert len([letter for letter in made.take(Request) if letter.source == 1]) == 1
+
+
 def overtake(made: Table, late_by: float) -> list[Request]:
     """Two packets of 0 come to 1 in the wrong order; returns what 1 has asked for meanwhile."""
     made.publish(0, 2)
@@ -112,5 +133,5 @@ def test_members_that_are_far_away_are_asked_once_for_what_they_send():
     assert not result["outstanding"]
     assert not result["violations"]
     assert result["packets"]["lost"] == 0
-    assert result["repeated"] < 0.002 * result["deliveries"]["actual"]
-    assert result["repairs"]["sent"] < 1.3 * result["deliveries"]["peer"]
+    assert result["repeated"] < 0.01 * result["deliveries"]["actual"]
+    assert result["repairs"]["sent"] < 2.2 * result["deliveries"]["peer"]  # by two members, but once by each

@@ -32,6 +32,7 @@ PROTOCOLS = [
     ("pbcast", 4, (), {"gc_rounds": 2, "round_bytes": 150, "multicast_after": 0}),
     ("rpbcast", 3, (2,), {"adaptive": True, "multicast_after": 2, "gossip_period_max": 1.0}),
     ("rpbcast", 4, (3,), {"ordering": "fifo", "ask_again": 0.01, "round_trips": True, "request_packets": 4}),
+    ("rpbcast", 4, (3,), {"ordering": "fifo", "ask_again": 0.01, "round_trips": True, "parity": 2}),
 ]
 
 

@@ -367,3 +367,18 @@ def test_a_slow_logger_is_not_sent_again_what_it_has_not_come_to_yet():
     assert [letter.message.packet.seqno for letter in table.take(Repair)] == [9, 10, 11]
     table.wait(table.settings.retry_period, pass_on=False)  # and while it says nothing, the oldest is a probe
     assert [letter.message.packet.seqno for letter in table.take(Repair)] == [9]
+
+
+# Lies about what a sender has forgotten
+
+
+def test_a_packet_that_comes_though_it_was_said_to_be_forgotten_is_logged():
+    """Else it would be acknowledged, and in no log."""
+    table = table_with(retention_age=3600.0)
+    table.publish(SENDER, 3)
+    table.settle()
+    table.step(LOGGER, Heard(SENDER, NeverSent({SENDER: RangeSet.span(3, 9)}, lost=True)))
+    assert table.gossip(LOGGER, SENDER).logged == 2
+    table.publish(SENDER, 3)
+    table.settle()
+    assert numbers(table.holdings(LOGGER)) == list(range(6))

@@ -41,6 +41,7 @@ LIVE: Final[Mapping[str, Any]] = {
     "selection": "uniform",  # near members have often lost the same: a bias rarely asks the far one that has it
     "round_trips": True,  # for the statistics
     "service_limit": 20_000,
+    "parity": -1,  # where packets are lost on long lines
     "stability": "acknowledged",
     "suspect_after": 5.0,
     "unlisten_after": 0.5,

@@ -22,6 +22,7 @@ from gossamer.core.settings import ProtocolSettings
 from gossamer.detection.hashed_heartbeat import HashedHeartbeat
 from gossamer.detection.variable_heartbeat import VariableHeartbeat
 from gossamer.dissemination.direct import CopiesPass, MulticastPass
+from gossamer.dissemination.parity import ParityPass
 from gossamer.dissemination.trees import Trees
 from gossamer.flow.listening import Listening
 from gossamer.flow.pacing import PacedFlow
@@ -100,6 +101,8 @@ def rungs_of(ladder: Ladder) -> Rungs:
     pace = PacedFlow(ladder) if _is_paced(settings) else Pace(ladder)
     order = ORDERS[settings.ordering](ladder)
     rungs: list[Rung] = [buffer, Presence(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
+    if _has_parity(settings):
+        rungs.append(ParityPass(ladder))
     if any(repair.from_log for repair in repairs):
         rungs += _of_a_logger(ladder) if ladder.is_logger else [SendBuffer(ladder), History(ladder)]
     if any(repair.asks for repair in repairs):
@@ -122,6 +125,13 @@ def _optional(settings: ProtocolSettings) -> Iterator[tuple[Mapping[str, type[Ru
 def _of_a_logger(ladder: Ladder) -> list[Rung]:
     logger = Logger(ladder)
     return [logger, Refill(ladder, logger.lacking, logger.never_sent)]
+
+
+def _has_parity(settings: ProtocolSettings) -> bool:
+    """Whether there is parity, now or later; one that comes only where it is of use asks for nothing."""
+    return settings.parity > 0 or (
+        settings.parity < 0 and settings.dissemination == "multicast" and settings.buffering != "none"
+    )
 
 
 def _is_paced(settings: ProtocolSettings) -> bool:
@@ -209,6 +219,8 @@ def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]
         names = ("reach", "admission", "congestion", "window", "rate_limit")
         name = next(name for name in names if getattr(settings, name) not in (0, "none"))
         yield name, str(getattr(settings, name)), PacedFlow.declares(settings)
+    if settings.parity > 0:
+        yield "parity", str(settings.parity), ParityPass.declares(settings)
     if settings.suspect_after:
         yield "suspect_after", str(settings.suspect_after), Suspicion.declares(settings)
     for name, declares in _SWITCHES.items():

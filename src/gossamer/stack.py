@@ -14,7 +14,7 @@ from typing import Any, Final
 from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
 from gossamer.core.hearing import Hearing
-from gossamer.core.ids import FIRST_PASS
+from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -47,7 +47,7 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "ignored"),
+        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "recoveries", "ignored"),
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
         *("round_trips", "peers", "repair_queue", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
@@ -81,7 +81,7 @@ class Stack:
         self.is_member = True
         self.lone_founder = False
         self.hearing = Hearing()
-        self.duplicates = 0
+        self.duplicates = self.recoveries = 0
         self.ignored: Counter[str] = Counter() if ignored is None else ignored
         self.restored = Started({})
         self.acknowledged: dict[int, Horizon] = {}
@@ -275,6 +275,11 @@ class Stack:
             self._keep(now, part, out)
             for hook in self._on_accepted:
                 hook(now, happened.source, part, happened.phase, out)
+
+    def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None:
+        """A packet that was lost is here after all, because others that came by `phase` say what it was."""
+        self.recoveries += 1
+        self._received(now, Received(packet.sender, [packet], phase), out)
 
     def _keep(self, now: float, run: Run, out: Effects) -> None:
         if self.buffer.keeps:

@@ -1,5 +1,6 @@
 """`gossamer doctor` tries what it tells: on this machine, and in a namespace where something is wrong."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -8,7 +9,10 @@ import sys
 
 import pytest
 
+import gossamer
 from gossamer.cli import main
+from gossamer.live.diagnosis import free_port
+from gossamer.live.group_diagnosis import of_group
 
 KEY = bytes(range(32)).hex()
 
@@ -163,3 +167,49 @@ def test_every_interface_is_tried_and_a_deaf_one_is_found():
         "warn",
         "raise it with `ip link set br0 mtu 1500`",
     )
+
+
+def a_place() -> str:
+    """An address where no other group is."""
+    return f"239.192.77.7:{free_port('127.0.0.1')}"
+
+
+def test_a_running_group_says_what_limits_its_senders_and_who_receives(doctor):
+    here = ("--interface", "127.0.0.1", "--address", f"239.192.77.7:{free_port('127.0.0.1')}")
+    settings = gossamer.Settings(interface=here[1], address=here[3])
+    with (
+        gossamer.join_sync("clinic", dataclasses.replace(settings, name="talks")) as talks,
+        gossamer.join_sync("clinic", dataclasses.replace(settings, name="listens")) as listens,
+    ):
+        heard = listens.subscribe("a")
+        talks.publish("a", b"well")
+        next(iter(heard))
+        _, found = doctor(*here, "--group", "clinic")
+    assert found["group clinic"]["says"] == "2 members answer"
+    assert "may send no limit, held back by the application" in found["talks sends"]["says"]
+    assert found["listens receives"]["says"].startswith("1 events, 0.0% by repair")
+
+
+def test_a_group_that_does_not_answer_fails(doctor):
+    status, found = doctor(
+        "--interface", "127.0.0.1", "--address", f"239.192.77.7:{free_port('127.0.0.1')}", "--group", "nobody"
+    )
+    assert status == 1
+    assert found["group nobody"]["verdict"] == "fail"
+
+
+def test_a_member_that_left_the_multicast_and_one_that_is_not_waited_for_are_named():
+    path = {"rate": 1e6, "delivered": 1e6, "queueing": 0.2, "round_trip": 0.01, "loss": 0.0, "contested": False}
+    usual = {"received": 10, "peer": 0, "logger": 0, "lost": {}, "lagging": [], "published": 0}
+    usual |= {"listening": {"on": True, "why": "", "times": 0}}
+    pace = {"rate": 12.5e6, "held_by": "path", "receiver": 2, "paths": {"2": path}}
+    fast = {"member": 1, "name": "fast", "stats": {**usual, "published": 5, "pace": pace, "lagging": [2]}}
+    left = {"on": False, "why": "let go by 1; 900 packets behind", "times": 1}
+    slow = {"member": 2, "name": "slow", "stats": {**usual, "listening": left}}
+    lossy = {"member": 3, "name": "lossy", "stats": {**usual, "peer": 6}}
+    found = {(finding.check, finding.says): finding for finding in of_group([fast, slow, lossy])}
+    assert found["fast sends", "does not wait for slow"].verdict == "warn"
+    assert found["slow receives", "has left the multicast: let go by 1; 900 packets behind"].verdict == "warn"
+    assert "lossy link" in found["lossy receives", "10 events, 60.0% by repair, 0 lost"].change
+    sends = found["fast sends", "may send 100.0 Mbit/s, held back by the path to slow, 200.0 ms in queues"]
+    assert "keeps a queue" in sends.change

@@ -182,6 +182,20 @@ def test_a_packet_that_is_asked_for_again_is_not_timed() -> None:
     assert asking.overdue(late) - late == pytest.approx(late)  # as patient as before
 
 
+def test_what_nobody_can_send_of_one_sender_does_not_keep_others_waiting() -> None:
+    asking, now, asked = Asking(16, adapts=True), 0.0, set()
+    asking.add(7, 0, 100_000)
+    asking.add(8, 5, 5)
+    for _ in range(10):
+        wanted = asking.choose()
+        asking.asked(now, SERVER, wanted)
+        asked |= wanted.keys()
+        now = asking.overdue(now)
+        asking.overdue(now)
+    assert asked == {7, 8}
+    assert now < 10.0  # however long nothing has come
+
+
 def test_a_member_that_wants_thousands_of_ranges_asks_for_the_first_of_them() -> None:
     asking = Asking(64, adapts=True)
     for seqno in range(0, 20_000, 2):

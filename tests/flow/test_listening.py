@@ -100,7 +100,7 @@ def test_a_member_that_does_not_listen_asks_how_far_senders_are_and_for_what_it_
     receiver.said.clear()
     receiver.wait(0.5, sent=100)
     assert len(receiver.messages(HowFar)) == 5
-    assert receiver.messages(HowFar)[0].message.seen == {SENDER: receiver.head - 501, ME: -1}
+    assert receiver.messages(HowFar)[0].message.seen == {SENDER: receiver.head - 501, ME: -1, OTHER: -1}
     receiver.catch_up()
     receiver.said.clear()
     receiver.tell(OTHER, Progress({SENDER: receiver.head - 1}))

@@ -16,9 +16,14 @@ from random import Random
 import pytest
 
 import gossamer
+from gossamer.core.ids import PEER
+from gossamer.core.messages import Repair
+from gossamer.core.packets import Packet
+from gossamer.live.envelope import SealedEnvelope
 from gossamer.live.group import Group
 from gossamer.live.transport import Address, Datagrams, Endpoint, UdpTransport
-from gossamer.wire.keys import new_key
+from gossamer.wire import Header
+from gossamer.wire.keys import KeyRing, new_key
 from tests.live.members import GROUP, collect, impaired, joined, payloads, run, settings, until
 
 NUMBERS = [b"%d" % n for n in range(2000)]
@@ -50,6 +55,33 @@ def test_a_sealed_group_repairs_with_what_its_members_sealed():
             assert "forged" not in groups[1].stats()["dropped"]
 
     run(story())
+
+
+def test_a_sealed_group_recovers_packets_by_parity_and_passes_them_on():
+    async def story():
+        lossy = settings(key=key(), tuning={"parity": 3})
+        async with joined(4, lossy, loss=0.15) as groups:
+            heard = [group.subscribe(">") for group in groups]
+            await publish_slowly(groups[0])
+            for subscription in heard:
+                assert payloads(await collect(subscription, len(NUMBERS))) == NUMBERS
+            stats = [group.stats() for group in groups[1:]]
+            assert all(one["recovered"] > 10 and one["sent"]["repair"] > 0 for one in stats)
+            assert not any("forged" in one["dropped"] or "parities that do not fit" in one["dropped"] for one in stats)
+
+    run(story())
+
+
+def test_a_packet_that_was_recovered_is_sealed_by_the_member_that_passes_it_on():
+    keys = KeyRing([secrets.token_bytes(32)])
+    ours, theirs = (SealedEnvelope(Header(7, member), keys, secrets.token_bytes(16)) for member in (1, 2))
+    recovered = Packet(3, 5, b"body")  # of a third member, whose datagram never came
+    (opened,) = theirs.open([memoryview(ours.close(Repair(recovered, PEER)))])
+    header, repair = opened
+    assert header.source == 1
+    assert (repair.packet.sender, repair.packet.seqno, repair.packet.body) == (3, 5, b"body")
+    (again,) = ours.open([memoryview(theirs.close(Repair(repair.packet, PEER)))])  # and so on
+    assert again[1].packet.body == b"body"
 
 
 @pytest.mark.parametrize(("theirs", "counted"), [("another", "unknown key"), (None, "unsealed")])

@@ -35,19 +35,27 @@ def doctor(
     address: Annotated[
         str | None, typer.Option(help="Test exactly this multicast address and port; a group running there hears it.")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Look at this running group, too: what limits its senders, and who falls behind.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:
     """Check multicast, socket buffers, clock, key and Java on this machine, and say what to change.
 
-    Every check is ok, warn or fail. Exit code 1 if one fails.
+    With --group it also asks the members of a group what limits their rate, how much is repaired, and who has left the
+    multicast and why. Every check is ok, warn or fail. Exit code 1 if one fails.
 
     Examples:
 
         gossamer doctor
 
         gossamer doctor --interface eth0
+
+        gossamer doctor --interface lo --group quotes
     """
     findings = list(examine(interface, address))
+    if group is not None:
+        findings += _of_group(group, interface, address)
     failed = any(finding.verdict == "fail" for finding in findings)
     if as_json:
         typer.echo(json.dumps({"ok": not failed, "findings": [asdict(finding) for finding in findings]}))
@@ -82,6 +90,19 @@ def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
     yield _java()
     yield _faster("uvloop", "asyncio's default loop is used")
     yield _faster("isal", "checksums take three times as long")
+
+
+def _of_group(group: str, interface: str | None, address: str | None) -> "list[Finding]":
+    from gossamer.cli.options import run, settings_from
+    from gossamer.live.diagnosis import Finding
+    from gossamer.live.group_diagnosis import of_group
+    from gossamer.live.probe import probe
+
+    profiles = run(probe(group, settings_from(address, interface, None, False), wait=1.0))
+    if not profiles:
+        change = "check that address, interface and key are the same everywhere"
+        return [Finding(f"group {group}", "fail", "nobody answers", change)]
+    return [Finding(f"group {group}", "ok", f"{len(profiles)} members answer"), *of_group(profiles)]
 
 
 def _defaults(given: dict[str, str]) -> "Settings":

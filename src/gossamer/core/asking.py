@@ -144,8 +144,8 @@ class Asking:
         if not self._limit:
             return take(wanted, 0)
         room = self.limit - self._asked_count
-        if self._window is not None and self.wanted_count - self._asked_count > room:
-            self._window.needed()
+        if self._window is not None:
+            self._take_turns(room)
         if room <= 0:
             return {}
         possible = difference(self._front(wanted), self._asked)
@@ -156,6 +156,15 @@ class Asking:
         again = take(intersection(possible, self._in_vain), max(1, room // 2)) if self._in_vain else {}
         left = room - count(again)
         return union(again, take(fresh, left)) if left else again
+
+    def _take_turns(self, room: int) -> None:
+        """What nobody can send of one sender does not keep others waiting."""
+        assert self._window is not None
+        if self.wanted_count - self._asked_count > room:
+            self._window.needed()
+            if len(self.wanted) > 1:
+                sender = next(iter(self.wanted))
+                self.wanted[sender] = self.wanted.pop(sender)
 
     def _front(self, wanted: PacketSets) -> PacketSets:
         """As much of it as can matter to a request: a member that has lost a lot may want thousands of ranges."""

@@ -14,6 +14,7 @@ LOG_REPAIR = "log-repair"
 JOINING = "joining"
 WINDOW = "window"
 AGEING = "ageing"
+ONE_MULTICAST = "one-multicast"
 
 MEANINGS = {
     LAST_PACKETS: "a way to notice that a sender's last packet was lost",
@@ -23,6 +24,7 @@ MEANINGS = {
     JOINING: "members that join and leave by themselves",
     WINDOW: "a window",
     AGEING: "a buffer by age",
+    ONE_MULTICAST: "a first pass that sends each packet once, to everyone",
 }
 
 

@@ -20,7 +20,7 @@ from gossamer.core.ids import Phase
 from gossamer.core.inputs import Input, Started
 from gossamer.core.messages import Gossip
 from gossamer.core.packet_sets import Horizon, PacketSets
-from gossamer.core.packets import Run
+from gossamer.core.packets import Packet, Run
 from gossamer.core.peers import Peers
 from gossamer.core.repair_queue import RepairQueue
 from gossamer.core.roster import Roster
@@ -79,6 +79,8 @@ class Ladder(Protocol):
     lone_founder: bool
     """Whether this member has founded its group, met nobody since, and so takes in nothing (a logger always does)."""
     restored: Started
+    duplicates: int
+    """Packets that came more than once."""
     first_number: int
     """The first number of this life: those below were given to packets of an earlier one, or to none."""
 
@@ -88,6 +90,7 @@ class Ladder(Protocol):
 
     # What a rung may cause.
     def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None: ...
+    def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None: ...  # as if it had come
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
     def install_view(self, now: float, roster: Roster, out: Effects) -> None: ...
     def retire(self, now: float, sender: int) -> None: ...  # it has left, and everything of it is here

@@ -21,6 +21,29 @@ class Data:
 
 
 @dataclass(slots=True)
+class Parity:
+    """What `count` packets of the source, from `first` on, have in common: one that is lost follows from the others.
+
+    `content` is the exclusive or of their bodies, `lengths` that of their lengths.
+    """
+
+    kind: ClassVar[str] = "parity"
+    first: int
+    count: int
+    lengths: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class LossReport:
+    """Of your last `of` packets, `lost` did not reach the source by themselves."""
+
+    kind: ClassVar[str] = "ack"
+    lost: int
+    of: int
+
+
+@dataclass(slots=True)
 class Repair:
     """A retransmission of a packet, by a peer or by a logger, as its sender made it."""
 
@@ -168,7 +191,7 @@ class LetGo:
 
 @dataclass(slots=True)
 class HowFar:
-    """How far have senders come? Asked by a member that does not hear the multicast and has seen this much itself."""
+    """How far have these senders come? Asked by a member that does not hear the multicast: it has seen this much."""
 
     kind: ClassVar[str] = "request"
     seen: Horizon
@@ -316,6 +339,8 @@ class ViewUpdate:
 
 Message = (
     Data
+    | Parity
+    | LossReport
     | Repair
     | Ack
     | Request

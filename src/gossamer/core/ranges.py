@@ -189,7 +189,9 @@ class RangeSet:
         return found
 
     def intersection(self, other: "RangeSet") -> "RangeSet":
-        """What is in both."""
+        """What is in both; the work follows the one that has fewer ranges."""
+        if len(self.firsts) > len(other.firsts):
+            return other.intersection(self)
         found = RangeSet()
         firsts, lasts = other.firsts, other.lasts
         at, end = 0, len(firsts)

@@ -31,6 +31,8 @@ _CLOCK_S = 1e-6
 """No answer is faster than the clock."""
 _TIMEOUT_MIN_S, _TIMEOUT_MAX_S = 0.01, 5.0
 _PATIENCE_MAX = 64
+_BLIND_MAX_S = 1.0
+"""A requester that can time nothing waits no longer than this: perhaps nobody has what it asks for."""
 _UNKNOWN = 0.05, 0.05
 _SMOOTHING = 0.125
 _GROWTH = 1.25
@@ -127,7 +129,8 @@ class RequestWindow:
     def timeout(self) -> float:
         """What was asked for and has not come for this long is lost (as in RFC 6298, but never less than twice)."""
         usual, varies = self._usual or _UNKNOWN
-        return min(_TIMEOUT_MAX_S, self._patience * (usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)))
+        known = usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)
+        return min(_TIMEOUT_MAX_S, max(known, min(self._patience * known, _BLIND_MAX_S)))
 
     def _best_of(self, now: float, peer: int, seconds: float) -> float:
         if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:

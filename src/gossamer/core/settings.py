@@ -145,6 +145,14 @@ class ProtocolSettings:
         unit="s",
         low=0,
     )
+    parity: int = setting(
+        0,
+        "Packets that share a parity packet, from which receivers recover one that was lost without asking for it; 0"
+        " means none, -1 as many as the receivers' losses demand, none where they lose nothing or a repair is quick.",
+        unit="packets",
+        low=-1,
+        high=64,
+    )
     region_hops: int = setting(3, "How far a regional multicast travels.", unit="hops", low=1, high=255)
     trees: int = setting(4, "Number of random spanning trees to choose from (004 §4).", low=1, high=255)
     tree_degree: int = setting(2, "Children of each node in such a tree.", low=1, high=255)

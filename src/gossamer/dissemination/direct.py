@@ -4,14 +4,21 @@
 basic algorithm of 001 §3, for networks that have nothing better.
 """
 
+from gossamer.core.declares import ONE_MULTICAST, Declares
 from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ladder import Effects, Rung
 from gossamer.core.messages import Data
 from gossamer.core.packets import Run
+from gossamer.core.settings import ProtocolSettings
 
 
 class MulticastPass(Rung):
     """One multicast per packet (000 §2.2, phase 1)."""
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """What is sent once reaches everyone."""
+        return Declares(provides=(ONE_MULTICAST,))
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Send them to everyone at once."""

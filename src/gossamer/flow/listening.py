@@ -31,8 +31,8 @@ _UNANSWERED = 4
 """One that has not been answered for this many times `unlisten_after` listens."""
 _FORGETS = 3
 """What a sender said counts for this many times `unlisten_after`."""
-_SENDERS_MAX = 500
-"""Senders of which one message tells; if there are more, they take turns."""
+_SENDERS_MAX = 200
+"""Senders after which one message asks; if there are more, they take turns."""
 
 Backlog = tuple[int, int]
 """How many packets of some senders were seen to exist, and how many of these were not received."""
@@ -129,15 +129,17 @@ class Listening(Rung):
             out.append(Unicast(target, HowFar(self._seen())))
 
     def _seen(self) -> Horizon:
-        streams = self.ladder.streams
-        first = self._next if self._next < len(streams) else 0
+        """How far we know of senders: one that we never heard may have begun meanwhile."""
+        known = dict.fromkeys(self.ladder.roster.members, -1)
+        known |= {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
+        first = self._next if self._next < len(known) else 0
         self._next = first + _SENDERS_MAX
-        return {sender: stream.next - 1 for sender, stream in islice(streams.items(), first, self._next)}
+        return dict(islice(known.items(), first, self._next))
 
     def _asked_how_far(self, now: float, source: int, message: HowFar, out: Effects) -> None:
-        known = ((sender, stream.next - 1) for sender, stream in self.ladder.streams.items())
-        ahead = ((sender, last) for sender, last in known if last > message.seen.get(sender, -1))
-        out.append(Unicast(source, Progress(dict(islice(ahead, _SENDERS_MAX)))))
+        streams = self.ladder.streams
+        known = {sender: streams[sender].next - 1 for sender in message.seen if sender in streams}
+        out.append(Unicast(source, Progress({s: last for s, last in known.items() if last > message.seen[s]})))
 
     def _told(self, now: float, source: int, message: Progress, out: Effects) -> None:
         if not self.ladder.hearing.on:

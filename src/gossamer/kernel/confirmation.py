@@ -69,8 +69,9 @@ class Confirmation(Rung):
 
     def _asked(self, now: float, source: int, message: Confirm, out: Effects) -> None:
         self.ladder.gaps.learn(now, source, message.last, out)
-        out.append(Unicast(source, Confirmed(self.ladder.streams.of(source).prefix())))
+        has = self.ladder.streams.of(source).prefix()  # more than there is, if somebody lied to us
+        out.append(Unicast(source, Confirmed(min(has, message.last))))
 
     def _answered(self, now: float, source: int, message: Confirmed, out: Effects) -> None:
-        if source in self.ladder.roster:  # more than there is, it has if somebody lied to it
+        if source in self.ladder.roster and message.last < self.ladder.streams[self.ladder.me].next:
             self._has[source] = max(self._has.get(source, -1), message.last)

@@ -141,7 +141,7 @@ class SealedEnvelope:
         return decode(plain)
 
     def original_datagram(self, packet: Packet) -> bytes:
-        """As its sender sealed it; a packet of our own is sealed now, if it was not before."""
+        """As its sender sealed it; one of our own, or one that we recovered, is sealed now, if it was not before."""
         if not packet.sealed:
             packet.sealed = self._sealer.seal(encode_packet(self._header.group, packet))
         return packet.sealed

@@ -420,6 +420,7 @@ class Group:
             "published": self._outbox.published,
             "lost": dict(inbox.lost),
             "duplicates": stack.duplicates,
+            "recovered": stack.recoveries,
             "dropped": {k: n for k, n in (self._envelope.refused() | dict(member.stats)).items() if n},
             "sent": dict(member.sent),
             "waiting": inbox.waiting,

@@ -25,6 +25,7 @@ class Handover:
         self._deliver = deliver
         self._tell = tell
         self._late: deque[Effect] = deque()
+        self._given = 0  # packets of the first that waits
         self._loop = asyncio.get_running_loop()
 
     def give(self, effects: list[Effect]) -> None:
@@ -58,8 +59,11 @@ class Handover:
         if not isinstance(effect, Deliver):
             self._tell(effect)
             return 0
-        part, rest = effect.run[:_AT_ONCE_PACKETS], effect.run[_AT_ONCE_PACKETS:]
-        if rest:
-            self._late.appendleft(Deliver(rest, effect.phase))
+        part = effect.run[self._given : self._given + _AT_ONCE_PACKETS]
+        self._given += len(part)
+        if self._given < len(effect.run):
+            self._late.appendleft(effect)  # to go on after what was given of it
+        else:
+            self._given = 0
         self._deliver(part, effect.phase)
         return memory_of(part)

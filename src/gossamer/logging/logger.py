@@ -45,6 +45,7 @@ class Logger(Keeper):
         self._finished: dict[int, float] = {}  # senders that were retired, or of which all is gone: since when
         self.never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
         self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
+        self._denied: PacketSets = {}  # not had, and forgotten by their senders, as those are said to have said
         self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
         self._arrivals = Layers(ladder.settings.log_timeout, inf)
         self._expired: Horizon = {}  # up to here the fail-safe has taken effect
@@ -141,7 +142,7 @@ class Logger(Keeper):
         Another logger may have what is damaged here: members believe that it is gone only if all loggers say so.
         """
         gone = RangeSet()
-        for table in (self._gone, self._damaged):
+        for table in (self._gone, self._damaged, self._denied):
             if sender in table:
                 gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
@@ -171,8 +172,9 @@ class Logger(Keeper):
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         out.append(Persist(run))
         self._log.setdefault(sender, RangeSet()).add(first, last)
-        if sender in self._damaged:
-            remove(self._damaged, sender, first, last)
+        for table in (self._damaged, self._denied):
+            if sender in table:
+                remove(table, sender, first, last)
         self._arrivals.add(now, sender, last, 0)
         if self.ladder.settings.retention_bytes:  # counted packet by packet: a run may be as large as what is kept
             for packet in run:
@@ -218,11 +220,12 @@ class Logger(Keeper):
     def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         """A sender says that these never were, or that it has forgotten them: what we lack of them, we will not get.
 
-        That there are no such packets is told to everybody: loggers take over that responsibility (000 §6.2).
+        If they come all the same, somebody had lied, and they are logged. That there are no such packets is told to
+        everybody: loggers take over that responsibility (000 §6.2).
         """
         mine = self._lacking_of(source, message.numbers.get(source, _NOTHING))
         if message.lost:
-            put(self._gone, source, self._gone.get(source, _NOTHING).union(mine))
+            put(self._denied, source, self._denied.get(source, _NOTHING).union(mine))
             return
         new = mine.difference(self.never_sent.get(source, _NOTHING))
         if new:
@@ -264,7 +267,7 @@ class Logger(Keeper):
             if sender in self.ladder.streams or self.ladder.roster.knows(sender):
                 self._finished[sender] = now
             elif sender not in self._log:  # else it is looked at again when that is collected
-                for table in (self._settled, self._expired, self._retention.free, self.never_sent):
+                for table in (self._settled, self._expired, self._retention.free, self.never_sent, self._denied):
                     table.pop(sender, None)
                 if self._gone.pop(sender, None) is not None:
                     out.append(ForgetCollected(sender))

@@ -3,14 +3,15 @@
 Whose turn it is, is not kept here: it is everything below the first number that is still awaited, which the stream
 knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number. What waits is
 limited in memory: beyond that, first passes are not taken in and nothing is asked for that would have to wait, until
-there is room again.
+there is room again. What follows on waits together, so that hundreds of thousands of packets that waited for one are
+few things to look at when it comes.
 """
 
 from heapq import heappop, heappush
 from itertools import count
 
 from gossamer.core.declares import Declares
-from gossamer.core.effects import Deliver, Effect, ReportLost
+from gossamer.core.effects import Deliver, ReportLost
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import Received
 from gossamer.core.ladder import Effects, Ladder
@@ -21,8 +22,27 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
 
-Held = tuple[int, int, Effect | None]
-"""Its first number, which came first, and what to do when its turn comes; nothing, if it turned out that it never was.
+
+class Waiting:
+    """Packets that follow on and came by the same rung."""
+
+    __slots__ = ("following", "phase", "run", "size_bytes")
+
+    def __init__(self, run: Run, phase: Phase) -> None:
+        self.run = list(run)  # our own: others may share the one that came
+        self.phase = phase
+        self.following = run[-1].seqno + 1
+        self.size_bytes = 0
+
+    def take(self, run: Run, size_bytes: int) -> None:
+        """These follow on."""
+        self.run += run
+        self.following = run[-1].seqno + 1
+        self.size_bytes += size_bytes
+
+
+Held = tuple[int, int, Waiting | ReportLost | None]
+"""Its first number, which came first, and what waits for its turn; nothing, if it turned out that it never was.
 
 A loss and a packet may have the same number: what others had only spoken of was given up, and then its sender sent it.
 """
@@ -31,13 +51,14 @@ A loss and a packet may have the same number: what others had only spoken of was
 class Fifo(Order):
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
-    __slots__ = ("_bytes", "_held", "_limit", "_turns")
+    __slots__ = ("_bytes", "_ends", "_held", "_limit", "_turns")
 
     holds_back = True
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._held: dict[int, list[Held]] = {}
+        self._ends: dict[tuple[int, int, Phase], Waiting] = {}  # by sender, the number that would follow on, and rung
         self._bytes = 0
         self._limit = ladder.settings.hold_bytes
         self._turns = count()
@@ -63,7 +84,7 @@ class Fifo(Order):
 
     def hold(self, happened: Received) -> None:
         """A run came at the head of its stream, while something before it is awaited."""
-        self._push(happened.sender, happened.first, happened.delivered[0])
+        self._wait(happened.sender, happened.run, happened.phase)
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Our own packets wait only for those of our past that were asked for again."""
@@ -76,7 +97,7 @@ class Fifo(Order):
             out.append(Deliver(parts[0], phase))  # it is its turn, and nothing waits for it
             return
         for run in parts:
-            self._push(sender, run[0].seqno, Deliver(run, phase))
+            self._wait(sender, run, phase)
         self._release(sender, stream, out)
 
     def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
@@ -86,18 +107,36 @@ class Fifo(Order):
 
     def rewound(self, sender: int, first: int) -> None:
         """Everything from `first` on is awaited again: what is held of it comes again, or is lost again."""
-        for number, _, effect in self._held.pop(sender, []):
-            if self._limit and isinstance(effect, Deliver):
-                self._bytes -= memory_of(effect.run)
-            if number < first:
-                if isinstance(effect, Deliver):
-                    effect = Deliver(effect.run[: first - number], effect.phase)
-                self._push(sender, number, effect)
+        for number, _, held in self._held.pop(sender, []):
+            if isinstance(held, Waiting):
+                self._leave(sender, held)
+            if number < first and isinstance(held, Waiting):
+                self._wait(sender, held.run[: first - number], held.phase)
+            elif number < first:
+                self._push(sender, number, held)
 
-    def _push(self, sender: int, number: int, effect: Effect | None) -> None:
-        heappush(self._held.setdefault(sender, []), (number, next(self._turns), effect))
-        if self._limit and isinstance(effect, Deliver):
-            self._bytes += memory_of(effect.run)
+    def _wait(self, sender: int, run: Run, phase: Phase) -> None:
+        first, size_bytes = run[0].seqno, memory_of(run) if self._limit else 0
+        waiting = self._ends.pop((sender, first, phase), None)
+        if waiting is None:
+            waiting = Waiting(run, phase)
+            waiting.size_bytes = size_bytes
+            self._push(sender, first, waiting)
+        else:
+            waiting.take(run, size_bytes)
+        self._ends[sender, waiting.following, phase] = waiting
+        self._bytes += size_bytes
+
+    def _push(self, sender: int, number: int, held: Waiting | ReportLost | None) -> None:
+        heappush(self._held.setdefault(sender, []), (number, next(self._turns), held))
+
+    def _leave(self, sender: int, waiting: Waiting) -> None:
+        """Its turn has come."""
+        self._bytes -= waiting.size_bytes
+        end = sender, waiting.following, waiting.phase
+        if self._ends.get(end) is waiting:
+            del self._ends[end]
+        assert self._bytes >= 0
 
     def _release(self, sender: int, stream: Stream, out: Effects) -> None:
         held = self._held[sender]
@@ -105,16 +144,15 @@ class Fifo(Order):
         last: Deliver | None = None  # what was delivered just now; its run is a list of our own
         while held and held[0][0] <= awaited:
             effect = heappop(held)[2]
-            if self._limit and isinstance(effect, Deliver):
-                self._bytes -= memory_of(effect.run)
-            if isinstance(effect, Deliver) and last is not None and last.phase == effect.phase:
-                last.run.extend(effect.run)  # one run, as if it had come as one
-            elif isinstance(effect, Deliver):
-                last = Deliver(list(effect.run), effect.phase)
-                out.append(last)
+            if isinstance(effect, Waiting):
+                self._leave(sender, effect)
+                if last is not None and last.phase == effect.phase:
+                    last.run.extend(effect.run)  # one run, as if it had come as one
+                else:
+                    last = Deliver(effect.run, effect.phase)
+                    out.append(last)
             else:
                 last = None
                 out.extend([effect] if effect is not None else [])
         if not held:
             del self._held[sender]
-        assert self._bytes >= 0

@@ -19,6 +19,10 @@ from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
+from gossamer.core.timers import Timer
+
+_AT_ONCE = 500
+"""So many old gaps move on to the next repair in one step."""
 
 
 class NegativeGossip(Repair):
@@ -35,6 +39,7 @@ class NegativeGossip(Repair):
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
         self._round = 0
         self._instant_over = ladder.timer(self._ask_new)
+        self._moving: Timer | None = None  # rarely needed
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
@@ -89,12 +94,17 @@ class NegativeGossip(Repair):
         return self._asking.choose()
 
     def _move_on_old(self, now: float, out: Effects) -> None:
+        """After a long absence thousands are old at once: some of them now, the others in the same instant."""
         period = self.ladder.settings.gossip_period
         patience = self.ladder.gaps.patience(self, self.ladder.settings.peer_rounds * period)
         oldest = self._round - round(patience / period)
-        while self._found and self._found[0][0] < oldest:
+        for _ in range(_AT_ONCE):
+            if not self._found or self._found[0][0] >= oldest:
+                return
             _, sender, first, last = self._found.popleft()
             self._move_on(now, sender, RangeSet.span(first, last), out)
+        self._moving = self._moving or self.ladder.timer(self._move_on_old)
+        self._moving.set(now)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""

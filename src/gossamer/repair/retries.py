@@ -8,6 +8,9 @@ the sender could not serve them all), then of anybody, each time with a longer p
 round, the rounds take over. Until then what was asked for is on its way, however many rounds a round trip takes, and no
 gossip asks for it.
 
+Where an answer takes long, so does it to notice that there will be none. There two members are asked at once, as long
+as that concerns few packets: if both answer, one packet in a hundred comes twice, at most.
+
 On the way the member learns which peers have what others have (`Peers.helper`), and how long they take: from a request
 until a packet that was in it comes, even if that is too late. And it learns how late packets are that others overtake
 (`core.reordering`): a gap is given that time before it counts as a loss.
@@ -18,9 +21,10 @@ from itertools import count as counter
 from math import inf
 from typing import NamedTuple
 
+from gossamer.core.effects import Unicast
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.ladder import Effects, Ladder
-from gossamer.core.messages import Gossip
+from gossamer.core.messages import Gossip, Request
 from gossamer.core.packet_sets import PacketSets, count, difference
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
@@ -30,6 +34,9 @@ from gossamer.repair.negative import NegativeGossip
 
 _AT_THE_SENDER = 16
 """About this many members ask the sender of a packet that all have lost, if there are more."""
+_FAR_S = 0.005
+_SPARE, _SPARE_MAX = 0.01, 20.0
+"""Two members are asked for one packet in a hundred, where they are this far away; no more than 20 in a row."""
 _BY_ROUNDS = 64
 """In place of how often something was asked for: it was asked for in a round, and is left to the rounds."""
 
@@ -82,6 +89,7 @@ class RetryingNegativeGossip(NegativeGossip):
         self._numbers = counter()
         self._timed: dict[int, _Timed] = {}  # for each peer one packet that it was asked for
         self._reordering: dict[int, Reordering] = {}  # by sender
+        self._spare: dict[int, tuple[int, float]] = {}  # by sender: its next number, and what may come twice since then
         self._filled = False  # whether what is accepted next was missing
         self._retry = ladder.timer(self._ask_again)
         self._too_late = ladder.timer(self._ask_for_late)
@@ -141,6 +149,7 @@ class RetryingNegativeGossip(NegativeGossip):
     def retired(self, now: float, sender: int) -> None:
         """Nothing of it is missing."""
         self._reordering.pop(sender, None)
+        self._spare.pop(sender, None)
 
     def _measure(self, now: float, source: int, packet: Packet) -> None:
         timed = self._timed[source]
@@ -176,6 +185,24 @@ class RetryingNegativeGossip(NegativeGossip):
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects, times: int = 1) -> None:
         super()._request(now, target, wanted, out)
         self._await(now, target, wanted, times)
+        for sender, numbers in wanted.items() if self._patience(target) >= _FAR_S else ():
+            self._ask_another(now, target, sender, numbers, out)
+
+    def _ask_another(self, now: float, asked: int, sender: int, numbers: RangeSet, out: Effects) -> None:
+        """The sender, if it was not asked, or anybody: one of the two will answer."""
+        target = sender if sender != asked and self._may_ask_sender(sender) else self._whom()
+        if target is not None and target != asked and self._can_spare(sender, len(numbers)):
+            wanted = {sender: numbers}
+            self._begin_to_measure(now, target, wanted, self._patience(target))
+            out.append(Unicast(target, Request(wanted)))
+
+    def _can_spare(self, sender: int, packets: int) -> bool:
+        following = self.ladder.streams.of(sender).next
+        before, spare = self._spare.get(sender, (following, 0.0))
+        spare = min(_SPARE_MAX, spare + _SPARE * (following - before))
+        affordable = packets <= spare
+        self._spare[sender] = following, spare - packets if affordable else spare
+        return affordable
 
     def _await(self, now: float, target: int, wanted: PacketSets, times: int) -> None:
         patience = self._patience(target)

@@ -65,6 +65,7 @@ _FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that 
     "requests": {"all": {}, "limited": {"request_packets": 16}},
     "retries": {"off": {}, "on": {"ask_again": 0.02, "round_trips": True}},
     "listening": {"always": {}, "while it keeps up": {"unlisten_after": 0.5}},
+    "parity": {"none": {}, "as needed": {"parity": -1}},
     "selection": {word: {"selection": word} for word in ("uniform", "linear", "quadratic")},
     "rounds": {
         "apart": {},

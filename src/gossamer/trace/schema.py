@@ -10,12 +10,12 @@ decreases) and, for equal `t_ns`, in causal order: the cause first. -1 and "" me
 | repair | member retransmits (sender, seqno) to peer, -1 = multicast; phase `peer` or `logger` |
 | receive | member got a message from peer. Data: (sender, seqno) is the packet and phase is \
 `first_pass`, `peer` or `logger`. Control: sender = seqno = -1 and phase is the message's kind (`request`, \
-`gossip`, `ack`, `heartbeat`, `join`, `leave`, `view`, `suspect`) |
+`gossip`, `ack`, `heartbeat`, `parity`, `join`, `leave`, `view`, `suspect`) |
 | deliver | (sender, seqno) was handed to the application; phase `first_pass`, `peer` or `logger` is the \
 rung by which it came (own packets: `first_pass`) |
 | lost | member gave up (sender, seqno); phase is the reason |
 | stable | member learned that every member has (sender, seqno) |
-| request, gossip, ack, heartbeat | member sent such a control message to peer, -1 = multicast |
+| request, gossip, ack, heartbeat, parity | member sent such a control message to peer, -1 = multicast |
 | join | member became a member: one plain row with sender = seqno = -1, then for every other sender s it knows \
 a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with seqno > t_join[s] \
 (000 §5.3). Members from the start have a plain row at t = 0, before any publish, and are owed everything |
@@ -36,7 +36,7 @@ what it published since the last such row will not be logged |
 KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
-    *("side", "flush", "listen"),
+    *("side", "flush", "listen", "parity"),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

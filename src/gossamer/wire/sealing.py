@@ -24,7 +24,8 @@ number across a restart, as loggers do. The header is authentic either way.
 
 A repair is a header, the phase, and the origin's sealed datagram, verbatim; the repairer seals it like any other
 datagram. The outer seal is checked for replays, the inner one only for authenticity, since what it holds may be old or
-may have come before. Delivering a packet only once is the protocol's own work.
+may have come before. Delivering a packet only once is the protocol's own work. A packet that was recovered by parity
+came in no datagram: the member that recovered it seals it in its sender's place.
 
 Anybody who holds the group key can speak as any member: sealing keeps outsiders out, but does not protect members from
 each other. Import this module only where it is needed: it needs `cryptography`, which the rest of `wire` does not.
