@@ -1,4 +1,4 @@
-"""Answers to probes: what a member tells anybody who asks, but not too often, and not so much that it could be abused."""
+"""Answers to probes: what a member tells anybody who asks, but not too often, and not more than can be abused."""
 
 from collections import Counter
 from collections.abc import Callable
