@@ -95,3 +95,9 @@ def test_a_million_consecutive_ids_are_one_range():
 def test_a_range_that_ends_before_it_starts_is_refused():
     with pytest.raises(ValueError, match=r"5\.\.4"):
         RangeSet().add(5, 4)
+
+
+@given(histories, histories)
+def test_touching_gives_whole_ranges(one, other):
+    ranges, touched = one[0].ranges(), one[0].touching(other[0])
+    assert touched.ranges() == [part for part in ranges if other[0].within(*part)]

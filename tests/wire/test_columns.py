@@ -14,7 +14,9 @@ payloads = st.one_of(st.binary(max_size=8), st.sampled_from([b"x" * 64, b"y" * 6
 attribute_maps = st.one_of(
     st.just({}),
     st.fixed_dictionaries({"price": st.floats(allow_nan=False), "size": st.integers(0, 9)}),
-    st.dictionaries(st.text(min_size=1, max_size=4), st.one_of(st.none(), st.booleans(), st.text(max_size=5))),
+    st.dictionaries(
+        st.text(min_size=1, max_size=4), st.one_of(st.none(), st.booleans(), st.text(max_size=5)), max_size=64
+    ),
 )
 published = st.lists(st.tuples(subjects, payloads, attribute_maps), max_size=60)
 

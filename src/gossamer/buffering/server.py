@@ -69,7 +69,7 @@ class Server(Rung):
                 never.update(keeper.never_sent_of(sender, numbers, source))
             stream = self.ladder.streams.get(sender)
             if stream is not None and stream.never_sent is not None:
-                never.update(numbers.intersection(stream.never_sent))
+                never.update(stream.never_sent.touching(numbers))  # a member that misses one also misses its neighbours
             gone.subtract(never)
             unknown = numbers.difference(gone).difference(never)
             if stream is not None and not self.ladder.is_logger:  # a logger has no note to send: it has a log

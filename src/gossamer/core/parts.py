@@ -70,7 +70,7 @@ class Keeper(Rung):
         return _NOTHING
 
     def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
-        """Which of `numbers` no packet has, as this keeper alone knows."""
+        """Which of `numbers` no packet has, as this keeper alone knows; their neighbours may come with them."""
         return _NOTHING
 
     def asked_in_vain(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:

@@ -157,6 +157,14 @@ class RangeSet:
         high = bisect_right(self.firsts, last)
         return [(max(self.firsts[i], first), min(self.lasts[i], last)) for i in range(low, high)]
 
+    def touching(self, other: "RangeSet") -> "RangeSet":
+        """The whole ranges of this set of which anything is in the other."""
+        return RangeSet(
+            (self.firsts[at], self.lasts[at])
+            for first, last in other.ranges()
+            for at in range(bisect_left(self.lasts, first), bisect_right(self.firsts, last))
+        )
+
     def gaps(self, first: int, last: int) -> list[Range]:
         """The parts of `first..last` that are not in the set."""
         found = []

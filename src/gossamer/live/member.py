@@ -56,7 +56,6 @@ from gossamer.core.messages import (
     Message,
     Piece,
     Probe,
-    Profile,
     Proof,
     Repair,
     SeenReport,
@@ -65,6 +64,7 @@ from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
+from gossamer.live.answers import Answers
 from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.faults import Faults
@@ -79,15 +79,11 @@ from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
-from gossamer.wire import size as encoded_size
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not rearmed."""
 _TICK_S = 0.001
 """Event loops count milliseconds, and may round: a timer set half of one later is never early."""
-_PROFILES_PER_S = 20
-_ANSWER_TIMES = 3
-"""An answer to anybody is at most this many times as long as the question."""
 
 
 class Member:
@@ -135,8 +131,7 @@ class Member:
         self._inbox = inbox
         self._handover = Handover(inbox.delivered, self._tell_application)
         self._past_known = past_known
-        self._profile = profile
-        self._profiles_at = 0.0
+        self._answers = Answers(transport, envelope, profile, self.stats)
         self._directory = Directory(transport.endpoint, self.stats)
         lines = Lines(contacts, multicast)
         self._post = Post(header, transport, envelope, self._directory, lines, recorder=recorder, stats=self.stats)
@@ -308,7 +303,7 @@ class Member:
         if source == self.me:
             return self._heard_of_ourselves(now, message)
         if isinstance(message, Probe):
-            self._answer(now, message, address)
+            self._answers.answer(now, message, address)
             return []
         if isinstance(message, Challenge | Proof):
             self._post.heard(message, address)
@@ -346,18 +341,6 @@ class Member:
         if failed:
             self.stats["refused: the log has failed"] += packets
         return failed
-
-    def _answer(self, now: float, probe: Probe, address: Address) -> None:
-        """Answer a probe with our profile, but not too often."""
-        self._profiles_at = max(self._profiles_at + 1 / _PROFILES_PER_S, now - 1)
-        if self._profiles_at <= now:
-            answer = self._envelope.close(Profile(probe.nonce, b"{}" if probe.aloud else self._profile()))
-            if not self._envelope.is_sealed and len(answer) > _ANSWER_TIMES * encoded_size(probe):
-                self.stats["probes too short to be answered"] += 1
-            elif probe.aloud:
-                self._transport.send_to_group([answer])
-            else:
-                self._transport.send_to([answer], address)
 
     # Outgoing.
 

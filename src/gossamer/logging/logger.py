@@ -158,7 +158,7 @@ class Logger(Keeper):
         """What its sender told us; and of our own numbers of earlier lives, those that our log lacks (000 §6.2)."""
         if sender == self.ladder.me:
             return self._lacking_of(sender, RangeSet(numbers.within(0, self.ladder.restored.reserved - 1)))
-        return numbers.intersection(self.never_sent[sender]) if sender in self.never_sent else _NOTHING
+        return self.never_sent[sender].touching(numbers) if sender in self.never_sent else _NOTHING
 
     def asked_in_vain(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:
         """Numbers from before we came that we never heard of: their sender knows whether there are such packets."""
