@@ -30,13 +30,16 @@ from gossamer.core.inputs import (
 from gossamer.core.messages import (
     Ack,
     Collected,
+    CoordinatorIs,
     Data,
+    Descendants,
     Digest,
     Echo,
     Gossip,
     Heartbeat,
     Heartbeats,
     Holdings,
+    IAmCoordinator,
     Join,
     Leave,
     MemberEntry,
@@ -47,6 +50,7 @@ from gossamer.core.messages import (
     Recall,
     Repair,
     Request,
+    Seek,
     SeenReport,
     Solicit,
     ViewUpdate,
@@ -109,6 +113,10 @@ class Liar:
                 lambda: Heartbeats(numbers(), rng.random() < 0.5),
                 lambda: Solicit(number(), sets()),
                 lambda: SeenReport(number()),
+                lambda: Seek(number()),
+                lambda: CoordinatorIs(self.who(), number()),
+                lambda: IAmCoordinator(numbers(), rng.random() < 0.5),
+                lambda: Descendants(numbers(), sets(), self.others(), rng.random() < 0.5),
                 lambda: Recall(number()),
                 lambda: Holdings(sets(), rng.choice((0, number())), rng.randrange(3), rng.randrange(3), sets()),
                 lambda: Profile(number(), b"{}"),
@@ -144,6 +152,9 @@ class Liar:
 
     def sets(self) -> dict[int, RangeSet]:
         return {self.who(): self.ranges() for _ in range(self.rng.randrange(3))}
+
+    def others(self) -> dict[int, dict[int, RangeSet]]:
+        return {self.who(): self.sets() for _ in range(self.rng.randrange(3))}
 
     def ranges(self) -> RangeSet:
         found = RangeSet()
