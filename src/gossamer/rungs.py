@@ -38,6 +38,7 @@ from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
+from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.digest import digest_gossip
 from gossamer.repair.retries import negative_gossip
 
@@ -46,6 +47,7 @@ REPAIRS: Final[Mapping[str, Callable[[ProtocolSettings], type[Repair]]]] = {
     "acknowledged": lambda settings: Acknowledged,
     "negative": negative_gossip,
     "digest": digest_gossip,
+    "coordinator": lambda settings: Coordinator,
     "logger": lambda settings: LoggerRepair,
 }
 BUFFERS: Final[Mapping[str, type[Buffer]]] = {"none": NoBuffer, "age": ByAge, "size": BySize}
@@ -156,7 +158,9 @@ def tells_stability(settings: ProtocolSettings) -> bool:
 def promises(settings: ProtocolSettings) -> tuple[str, ...]:
     """What a protocol claims of every run, in the words of the specification checkers."""
     last = settings.repair[-1:]
-    declared = [d.promises for name, word, d in _declared(settings) if name != "repair" or word in last]
+    declared = [
+        d.always + (d.promises if name != "repair" or word in last else ()) for name, word, d in _declared(settings)
+    ]
     return (*_KERNEL, *dict.fromkeys(promise for promises in declared for promise in promises))
 
 
@@ -164,6 +168,13 @@ def bounds(settings: ProtocolSettings) -> dict[str, int]:
     """The most packets that a member's buffer may hold, where the protocol sets a bound."""
     most = max(declares.buffer_packets_max for _, _, declares in _declared(settings))
     return {"buffer": most} if most else {}
+
+
+def settle_s(settings: ProtocolSettings, members: int) -> float:
+    """How long it takes, at the most, until members that reach each other have one coordinator: twice what it takes to
+    miss one, to probe everybody, and to hear of the one that remains."""
+    once = (2 * settings.null_misses + 4) * settings.null_period + members * settings.probe_period
+    return 2 * once
 
 
 def check(settings: ProtocolSettings) -> None:

@@ -121,7 +121,8 @@ class OwnList:
     def made(self, members: Iterable[int], times: Mapping[int, float]) -> list[int]:
         """The list, for these members of the group and these round-trip times."""
         if self._given is not None:
-            return [member for member in self._given.get(self._me, ()) if member in dict.fromkeys(members)]
+            there = set(members)
+            return [member for member in self._given.get(self._me, ()) if member in there]
         named = [member for member in members if self.leads(member, self._me)]
         farthest = max(times.values(), default=0.0)
         return sorted(named, key=lambda m: (times.get(m, farthest), self._place(m)))

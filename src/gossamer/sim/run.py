@@ -12,7 +12,7 @@ from typing import Any
 from gossamer.core.ladder import Automaton
 from gossamer.core.schema import SettingError
 from gossamer.presets import describe
-from gossamer.rungs import bounds, holds_back, promises, resumes
+from gossamer.rungs import bounds, holds_back, promises, resumes, settle_s
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
@@ -67,6 +67,7 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
         "recovery": scenario.protocol.recovery,
         "bounds": bounds(scenario.protocol),
         "copies": scenario.protocol.log_copies,
+        "settle_s": settle_s(scenario.protocol, members),
         "members": members,
         "scenario": scenario.as_dict(),
     }

@@ -329,7 +329,7 @@ class World:
         message = effect.message
         size = self._size(message)
         self.recorder.sent(self.now, member, EVERYONE, message, size)
-        self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops)
+        self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops, effect.to)
 
     def _unicast(self, member: int, effect: Unicast) -> None:
         if self.states[member] == OFFLINE:
@@ -405,7 +405,13 @@ class World:
         by_number = self.disks[member].log.get(effect.sender, {})
         for seqno in range(effect.first, effect.last + 1):
             if seqno in by_number:
-                self._unicast(member, Unicast(effect.to, Repair(by_number[seqno], LOGGER)))
+                self._repair_from_log(member, effect, Repair(by_number[seqno], LOGGER))
+
+    def _repair_from_log(self, member: int, effect: Replay, repair: Repair) -> None:
+        if effect.also:
+            self._multicast(member, Multicast(repair, to=(effect.to, *effect.also)))
+        else:
+            self._unicast(member, Unicast(effect.to, repair))
 
     def _tell_holdings(self, member: int, effect: TellHoldings) -> None:
         self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged(), never_sent=effect.never_sent)))

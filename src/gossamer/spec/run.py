@@ -14,6 +14,7 @@ from gossamer.spec.agreement import Agreement
 from gossamer.spec.arrays import integers
 from gossamer.spec.buffers import BoundedBuffers
 from gossamer.spec.channel import Channel
+from gossamer.spec.coordinators import OneCoordinator
 from gossamer.spec.durable import Durability
 from gossamer.spec.fifo import FifoOrder
 from gossamer.spec.promises import PROMISES, Metadata, promised
@@ -48,6 +49,7 @@ CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
         BoundedBuffers,
         Durability,
         OneView,
+        OneCoordinator,
     )
 }
 

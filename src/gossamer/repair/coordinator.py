@@ -1,0 +1,324 @@
+"""Repair by coordinators (001): what was missed crosses a mended link once, and reaches exactly those that lack it.
+
+Each part of the group has one coordinator (`coordinator_tree`), to which the others say now and then that they follow it,
+and what they lack. When a partition heals, the coordinator of one side comes to follow that of the other and tells it, in
+one message, what all of its side have and lack (`Descendants`). That one fills what it can (`descent`), asks for what it
+lacks itself, and goes on filling as that comes: redelivery down the tree and up.
+
+A packet that was lost in passing is asked for at once, of the nearest member on the priority list, and then in turn of
+the coordinator and of the next on the list (§4.1, the end); a member that lacks it, too, sends it on as soon as it comes.
+But while anybody is missing from the tree, nobody but the coordinator is asked: others may be behind a link that is about
+to be mended, and what crosses it should cross it once.
+
+Null messages tell of last packets that were lost (`last_numbers`); a member that has more than the coordinator says so.
+Thus a packet that reached one member before its sender failed comes to everybody who is connected to that member (§3 (4)).
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from gossamer.core.asking import Asking
+from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
+from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import Collected, Descendants, IAmCoordinator, Request
+from gossamer.core.packet_sets import Horizon, PacketSets, intersection, take
+from gossamer.core.parts import Repair
+from gossamer.core.ranges import RangeSet
+from gossamer.core.roster import Roster
+from gossamer.core.settings import ProtocolSettings
+from gossamer.repair.coordinator_tree import CoordinatorTree
+from gossamer.repair.descent import Descent
+from gossamer.repair.last_numbers import LastNumbers
+
+_REFRESH_S = 0.005
+"""A coordinator hears from one of its followers this often on average, if there are many."""
+_MEASURE_REFRESHES = 8
+"""Every so often a member measures how far one of its list is."""
+
+
+class Coordinator(Repair):
+    """Both sides of it: a coordinator, and a member that follows one."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self.tree = CoordinatorTree(ladder, self._report)
+        self.descent = Descent(ladder)
+        self._numbers = LastNumbers(ladder)
+        self._asking = Asking(ladder.settings.request_packets)
+        self._new: PacketSets = {}  # what was found missing in this very instant
+        self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
+        self._ticks = self._tries = self._refreshes = 0
+        self._progress = False
+        self._told = False  # whether the gap that is being found was learned from the tree
+        self._whole = True  # whether all members follow our coordinator, as it says
+        self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
+        self._surplus: Horizon = {}  # what the coordinator seems to lack
+        self._refresh_at = self._beat_at = 0.0
+        self._beat = ladder.timer(self._period_over)
+        self._instant_over = ladder.timer(self._ask_new)
+        self._retry = ladder.timer(self._tick)
+        self._tell = ladder.timer(self._tell_surplus)
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Members fill what they still keep; the rest is known to be lost. Each part has one coordinator."""
+        return Declares(
+            promises=("eventual-or-lost",),
+            always=("one-coordinator",),
+            needs=(COPIES_KEPT,),
+            provides=(LAST_PACKETS,),
+        )
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """Those of the tree, and what packets are lacking."""
+        return {
+            **self.tree.messages(),
+            IAmCoordinator: self._led,
+            Descendants: self._described,
+            Request: self._requested,
+            Collected: self._told_collected,
+        }
+
+    # The tree.
+
+    def started(self, now: float, out: Effects) -> None:
+        """Beats are out of step, but a member that nobody may lead begins at once."""
+        self._beat_at = now
+        self.tree.begin(now, out)
+        self._beat.set(now + (0.0 if self.tree.leads else self.ladder.rng.random() * self._period))
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """Much may have been missed: look for the others at once."""
+        self.tree.search(now, out)
+
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
+        """Those that left follow nobody."""
+        self.descent.keep_only(self.ladder.roster)
+        self.tree.view_changed(now, out)
+
+    def retired(self, now: float, sender: int) -> None:
+        """Nobody asks for its packets."""
+        self._holders.pop(sender, None)
+
+    @property
+    def _period(self) -> float:
+        return self.ladder.settings.null_period
+
+    @property
+    def _refresh_period(self) -> float:
+        return max(2 * self._period, _REFRESH_S * len(self.ladder.roster.owed))
+
+    def _period_over(self, now: float, out: Effects) -> None:
+        self._beat.set(now + self._period)
+        stood_still = now - self._beat_at > 3 * self._period
+        self._beat_at = now
+        if not self.ladder.is_member or stood_still:
+            self.tree.begin(now, out)
+        self.tree.look(now, out)
+        self.descent.age(now, now - self.ladder.settings.null_misses * self._refresh_period, out)
+        if self.tree.leads:
+            self._numbers.beat()
+            self._whole = self.descent.is_whole()
+            if self.tree.speaks(now) and self.ladder.is_member:  # event 5
+                out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
+        elif self.tree.coordinator is not None and now >= self._refresh_at:
+            self._refresh(now, self.tree.coordinator, out)
+
+    def _refresh(self, now: float, coordinator: int, out: Effects) -> None:
+        """Say that we follow, and what we lack."""
+        self._refresh_at = now + self._refresh_period * (0.75 + self.ladder.rng.random() / 2)
+        self._refreshes += 1
+        missing = {} if self._whole else take(self._asking.wanted, 0)
+        out.append(Unicast(coordinator, Descendants(self._numbers.added(), missing)))
+        if self._refreshes % _MEASURE_REFRESHES == 0:
+            self.tree.measure(now, out)
+
+    def _report(self, now: float, coordinator: int, out: Effects) -> None:
+        """Action 3: we led ourselves, and perhaps others, until now. Tell the coordinator of everybody."""
+        self._refresh_at = now + self._refresh_period
+        self._numbers.forget()
+        self._whole = False
+        out.append(Unicast(coordinator, self.descent.everything()))
+
+    def _led(self, now: float, source: int, message: IAmCoordinator, out: Effects) -> None:
+        """Event 6, and a null message of all senders."""
+        if not self.tree.heard(now, source, out):
+            return
+        self._whole = message.whole
+        for sender, last in message.lasts.items():
+            self._learn(now, sender, last, out)
+        self._surplus = self._numbers.ahead(message.lasts)
+        if self._surplus:  # the sender itself need not wait for others to say it
+            self._tell.set(now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period)
+
+    def _tell_surplus(self, now: float, out: Effects) -> None:
+        """Redelivery up the tree: the coordinator may ask for what it lacks."""
+        coordinator = self.tree.coordinator
+        if coordinator is not None and not self.tree.leads and self._surplus:
+            out.append(Unicast(coordinator, Descendants(self._surplus, {})))
+
+    def _learn(self, now: float, sender: int, last: int, out: Effects) -> None:
+        self._told = True
+        self.ladder.gaps.learn(now, sender, last, out)
+        self._told = False
+
+    def _described(self, now: float, source: int, message: Descendants, out: Effects) -> None:
+        """Event 4: fill, and pass on what cannot be filled here."""
+        if not self.descent.credible(message):
+            return
+        leads = self.tree.leads
+        rest = self.descent.take_in(now, source, message, self._numbers.settled, leads)
+        if leads:
+            self._learn_from(now, source, message, out)
+        self.descent.tell(source, rest.missing, out)
+        lacks_something = bool(rest.missing or any(rest.others.values()))
+        if self.tree.coordinator is None and lacks_something:
+            self.tree.search(now, out)
+        elif not leads and self.tree.coordinator not in (None, source) and (lacks_something or message.complete):
+            out.append(Unicast(self.tree.coordinator, rest))  # type: ignore[arg-type]
+
+    def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
+        """Whoever has what we lack can be asked for it (appendix I, the last but two paragraphs)."""
+        for sender, last in message.lasts.items():
+            if sender != self.ladder.me and last >= self.ladder.streams.prefix_of(sender):
+                self._holders[sender] = source
+                self._learn(now, sender, last, out)
+        for sender, numbers in message.missing.items():
+            if numbers:
+                self._learn(now, sender, numbers.last, out)
+
+    # Gaps.
+
+    def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """Ask at once, if it was lost in passing; what the tree has told, or a partition has kept, may be on its way."""
+        self._asking.add(sender, first, last)
+        self._found.append((self._ticks, sender, first, last))
+        period = self.ladder.settings.retry_period
+        if not self._told and self._whole or self.tree.leads:
+            self._new.setdefault(sender, RangeSet()).add(first, last)
+            self._instant_over.set(now)
+            self._retry.arm(now + period)
+        elif self._whole:
+            self._retry.arm(now + self.ladder.rng.random() * self.descent.gather_s)
+        else:
+            self._retry.arm(now + period * (0.5 + self.ladder.rng.random() / 2))
+
+    def release(self, sender: int, first: int, last: int) -> None:
+        """Another rung's turn."""
+        self._asking.remove(sender, first, last)
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """It came, or nobody waits for it any more; others may wait for it."""
+        if self._asking.remove(sender, first, last):
+            self._progress = True
+            if self._asking.wants_more():
+                self._instant_over.set(now)
+        self.descent.came(now, sender)
+
+    def eager(self, now: float) -> bool:
+        """What the tree has told, or a partition has kept, is not for others to ask for one by one."""
+        return self._told or (self.tree.coordinator is not None and not self._whole)
+
+    def _ask_new(self, now: float, out: Effects) -> None:
+        new, self._new = self._new, {}
+        self._ask(now, new or None, out)
+
+    def _tick(self, now: float, out: Effects) -> None:
+        """Ask again for what has not come, unless something has: then the rest may be on its way, too."""
+        self._move_on_old(now, out)
+        self._asking.tick()
+        if not self._asking.wanted:
+            self._tries = 0
+            return
+        if not self._progress:
+            self._ask(now, None, out)
+            self._tries += 1
+        self._asking.age()
+        self._progress = False
+        self._retry.set(now + self.ladder.settings.retry_period)
+
+    def _move_on_old(self, now: float, out: Effects) -> None:
+        """A gap that nobody fills goes to the next repair, or is lost.
+
+        If there is none, what is missing may be with those that are missing: unless `loss_patience` says how long to
+        wait for them, only time in which all members are in the tree counts, and in which nothing else came.
+        """
+        settings = self.ladder.settings
+        if not self._progress and (self._whole or settings.loss_patience or self._is_relieved()):
+            self._ticks += 1
+        usual = settings.peer_rounds * settings.gossip_period
+        oldest = self._ticks - self.ladder.gaps.patience(self, usual) / settings.retry_period
+        while self._found and self._found[0][0] < oldest:
+            _, sender, first, last = self._found.popleft()
+            self._move_on(now, sender, RangeSet.span(first, last), "nobody has it", out)
+
+    def _is_relieved(self) -> bool:
+        """Whether another repair can take over from this one."""
+        repairs = self.ladder.gaps.repairs
+        return any(repair.ready() for repair in repairs[repairs.index(self) + 1 :])
+
+    def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
+        for first, last in numbers.intersection(self._asking.wanted.get(sender, RangeSet())).ranges():
+            self._asking.remove(sender, first, last)
+            self.ladder.gaps.escalate(now, self, sender, first, last, why, out)
+
+    def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
+        """A note that a packet was collected counts if another repair may have it."""
+        if self._is_relieved():
+            for sender, numbers in message.gone.items():
+                self._move_on(now, sender, numbers, "collected", out)
+
+    # Asking.
+
+    def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
+        coordinator = self.tree.coordinator
+        if coordinator is None:
+            return
+        wanted = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
+        if not wanted:
+            return
+        self._asking.asked(wanted)
+        if self.tree.leads:
+            self._ask_below(wanted, out)
+        elif self._whole and self._tries % 2 == 0:
+            listed = self.tree.list()
+            out.append(Unicast(listed[self._tries // 2 % len(listed)], Request(wanted)))
+        else:
+            out.append(Unicast(coordinator, Descendants({}, wanted)))
+
+    def _ask_below(self, wanted: PacketSets, out: Effects) -> None:
+        """A coordinator asks whoever says that it has the packets, then their sender, then those that follow, in turn."""
+        requests: dict[int, PacketSets] = {}
+        followers = list(self.descent.followers)
+        for sender, numbers in wanted.items():
+            holder = self._holders.get(sender)
+            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or not followers)]
+            asked = [*dict.fromkeys([*known, *followers])]
+            if asked:
+                requests.setdefault(asked[self._tries % len(asked)], {})[sender] = numbers
+        out.extend(Unicast(member, Request(numbers)) for member, numbers in requests.items())
+
+    def _requested(self, now: float, source: int, message: Request, out: Effects) -> None:
+        """What is asked of us and lacking here, too, is passed on when it comes."""
+        lacking = {s: stream.missing for s in message.wanted if (stream := self.ladder.streams.get(s)) is not None}
+        wanted = intersection(message.wanted, lacking)
+        if wanted and self.ladder.roster.knows(source):
+            self.descent.followers.lacks(source, wanted)
+
+    # For those who look.
+
+    def partition(self, now: float) -> dict[str, Any]:
+        """Where this member stands: its coordinator, who is on its side as far as it knows, and what was exchanged."""
+        leads = self.tree.leads
+        return {
+            "coordinator": self.tree.coordinator,
+            "since_s": now - self.tree.since,
+            "whole": self._whole,
+            "followers": sorted(self.descent.followers) if leads else [],
+            "missing": self._asking.wanted_count,
+            "changes": self.tree.changes,
+            "filled": self.descent.filled,
+            "addressed": self.descent.addressed,
+        }
