@@ -169,7 +169,7 @@ class Coordinator(Repair):
         if not self.descent.credible(message):
             return
         leads = self.tree.leads
-        rest = self.descent.take_in(now, source, message, self._numbers.settled, leads)
+        rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)
         if leads:
             self._learn_from(now, source, message, out)
         self.descent.tell(source, rest.missing, out)

@@ -63,12 +63,13 @@ class Descent:
             return False
         return True
 
-    def take_in(self, now: float, source: int, message: Descendants, settled: Horizon, leads: bool) -> Descendants:
+    def take_in(self, now: float, source: int, message: Descendants, latest: Horizon, leads: bool) -> Descendants:
         """Action 4: remember what all of them lack; returns what this member cannot fill.
 
-        `settled` is how far senders had come, as far as everybody in reach must have heard of it by now.
+        `latest` is how far senders had come at our last null message, which left before any answer that led here: what
+        came before it, and is not in the message, did not reach its source.
         """
-        common = union(message.missing, self._beyond(message, settled)) if message.complete else message.missing
+        common = union(message.missing, self._beyond(message, latest)) if message.complete else message.missing
         rest: dict[int, PacketSets] = {}
         for member in self._members_in(source, message):
             lacking = union(common, message.others.get(member, {})) if member != source else dict(common)
@@ -117,10 +118,10 @@ class Descent:
         self._ladder.ignored["descendants that are no members"] += sum(not roster.knows(m) for m in message.others)
         return [source, *known]
 
-    def _beyond(self, message: Descendants, settled: Horizon) -> PacketSets:
+    def _beyond(self, message: Descendants, latest: Horizon) -> PacketSets:
         """What follows the last numbers in the message, of all senders that we know."""
         found: PacketSets = {}
-        for sender, last in settled.items():
+        for sender, last in latest.items():
             stream = self._ladder.streams.get(sender)
             if stream is not None:
                 first = max(message.lasts.get(sender, -1) + 1, stream.start)

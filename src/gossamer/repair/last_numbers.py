@@ -23,13 +23,14 @@ _ADDED_MAX = 4
 class LastNumbers:
     """How far senders have come, as one member knows it."""
 
-    __slots__ = ("_active", "_ahead", "_ladder", "_lasts", "_next_turn", "_prepared", "settled")
+    __slots__ = ("_active", "_ahead", "_ladder", "_next_turn", "_prepared", "latest", "settled")
 
     def __init__(self, ladder: Ladder) -> None:
         self.settled: Horizon = {}
         """The last numbers of a null period ago."""
+        self.latest: Horizon = {}
+        """The last numbers at the last null message."""
         self._ladder = ladder
-        self._lasts: Horizon = {}
         self._active: dict[int, int] = {}  # for how many null messages more
         self._next_turn = 0
         self._ahead: Horizon = {}
@@ -37,8 +38,8 @@ class LastNumbers:
 
     def beat(self) -> None:
         """A null period of a coordinator is over."""
-        before, self.settled = self.settled, self._lasts
-        self._lasts = {sender: stream.next - 1 for sender, stream in self._ladder.streams.items() if stream.next}
+        before, self.settled = self.settled, self.latest
+        self.latest = {sender: stream.next - 1 for sender, stream in self._ladder.streams.items() if stream.next}
         active = {sender: beats - 1 for sender, beats in self._active.items() if beats > 1}
         active |= {s: _ACTIVE_BEATS for s, last in self.settled.items() if before.get(s) != last}
         self._active = active
