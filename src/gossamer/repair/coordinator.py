@@ -1,17 +1,18 @@
 """Repair by coordinators (001): what was missed crosses a mended link once, and reaches exactly those that lack it.
 
-Each part of the group has one coordinator (`coordinator_tree`), to which the others say now and then that they follow it,
-and what they lack. When a partition heals, the coordinator of one side comes to follow that of the other and tells it, in
-one message, what all of its side have and lack (`Descendants`). That one fills what it can (`descent`), asks for what it
-lacks itself, and goes on filling as that comes: redelivery down the tree and up.
+Each part of the group has one coordinator (`coordinator_tree`), to which the others say now and then that they follow
+it, and what they lack. When a partition heals, the coordinator of one side comes to follow that of the other and tells
+it, in one message, what all of its side have and lack (`Descendants`). That one fills what it can (`descent`), asks
+for what it lacks itself, and goes on filling as that comes: redelivery down the tree and up.
 
 A packet that was lost in passing is asked for at once, of the nearest member on the priority list, and then in turn of
-the coordinator and of the next on the list (§4.1, the end); a member that lacks it, too, sends it on as soon as it comes.
-But while anybody is missing from the tree, nobody but the coordinator is asked: others may be behind a link that is about
-to be mended, and what crosses it should cross it once.
+the coordinator and of the next on the list (§4.1, the end); a member that lacks it, too, sends it on as soon as it
+comes. But while anybody is missing from the tree, nobody but the coordinator is asked: others may be behind a link
+that is about to be mended, and what crosses it should cross it once.
 
-Null messages tell of last packets that were lost (`last_numbers`); a member that has more than the coordinator says so.
-Thus a packet that reached one member before its sender failed comes to everybody who is connected to that member (§3 (4)).
+Null messages tell of last packets that were lost (`last_numbers`); a member that has more than the coordinator says
+so. Thus a packet that reached one member before its sender failed comes to everybody who is connected to that member
+(§3 (4)).
 """
 
 from collections import deque
@@ -151,7 +152,9 @@ class Coordinator(Repair):
             self._learn(now, sender, last, out)
         self._surplus = self._numbers.ahead(message.lasts)
         if self._surplus:  # the sender itself need not wait for others to say it
-            self._tell.set(now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period)
+            self._tell.set(
+                now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period
+            )
 
     def _tell_surplus(self, now: float, out: Effects) -> None:
         """Redelivery up the tree: the coordinator may ask for what it lacks."""
@@ -177,7 +180,7 @@ class Coordinator(Repair):
         if self.tree.coordinator is None and lacks_something:
             self.tree.search(now, out)
         elif not leads and self.tree.coordinator not in (None, source) and (lacks_something or message.complete):
-            out.append(Unicast(self.tree.coordinator, rest))  # type: ignore[arg-type]
+            out.append(Unicast(self.tree.coordinator, rest))
 
     def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
         """Whoever has what we lack can be asked for it (appendix I, the last but two paragraphs)."""
@@ -192,11 +195,11 @@ class Coordinator(Repair):
     # Gaps.
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """Ask at once, if it was lost in passing; what the tree has told, or a partition has kept, may be on its way."""
+        """Ask at once, if it was lost in passing; what the tree has told, or a partition has kept, may be coming."""
         self._asking.add(sender, first, last)
         self._found.append((self._ticks, sender, first, last))
         period = self.ladder.settings.retry_period
-        if not self._told and self._whole or self.tree.leads:
+        if (self._whole and not self._told) or self.tree.leads:
             self._new.setdefault(sender, RangeSet()).add(first, last)
             self._instant_over.set(now)
             self._retry.arm(now + period)
@@ -289,7 +292,7 @@ class Coordinator(Repair):
             out.append(Unicast(coordinator, Descendants({}, wanted)))
 
     def _ask_below(self, wanted: PacketSets, out: Effects) -> None:
-        """A coordinator asks whoever says that it has the packets, then their sender, then those that follow, in turn."""
+        """A coordinator asks whoever says that it has the packets, then their sender, then each that follows it."""
         requests: dict[int, PacketSets] = {}
         followers = list(self.descent.followers)
         for sender, numbers in wanted.items():

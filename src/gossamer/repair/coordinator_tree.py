@@ -2,15 +2,15 @@
 
 Every member follows a coordinator, which may be itself. The coordinator says so by multicast every `null_period` (δ);
 that is its null message, too. A member that has not heard its own for `null_misses` (m) of them takes over for itself
-(event 1) and probes the members on its priority list, one after the other and round again, until one answers with *its*
-coordinator, which the member then follows (events 2, 3). One that remains alone at the top goes on probing: so it notices
-when a partition heals. It also follows whoever on its list it hears saying that it coordinates (event 6), and so do those
-that follow it.
+(event 1) and probes the members on its priority list, one after the other and round again, until one answers with
+*its* coordinator, which the member then follows (events 2, 3). One that remains alone at the top goes on probing: so
+it notices when a partition heals. It also follows whoever on its list it hears saying that it coordinates (event 6),
+and so do those that follow it.
 
 The differences from the paper: there is a coordinator at all times, not only after a failure, so that one null message
 for each part of the group is enough, however many senders there are; and its multicast is heard by everybody in reach,
-not only by those that it knows of, which makes elections short. A member that takes over for itself waits a little before
-it says so, the longer the more could lead it: most of them have found somebody to follow by then.
+not only by those that it knows of, which makes elections short. A member that takes over for itself waits a little
+before it says so, the longer the more could lead it: most of them have found somebody to follow by then.
 """
 
 from collections.abc import Callable, Mapping

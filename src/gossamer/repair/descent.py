@@ -1,7 +1,7 @@
 """DESC and fill() of 001, appendix I: what those that follow a member have and lack, and how they get it.
 
-A packet goes once to all that lack it, by one multicast with their addresses, within the limit of what a member may send.
-Those that ask a little later, while it waits for its turn, are served by the same multicast.
+A packet goes once to all that lack it, by one multicast with their addresses, within the limit of what a member may
+send. Those that ask a little later, while it waits for its turn, are served by the same multicast.
 """
 
 from gossamer.core.effects import Multicast, Replay, Unicast

@@ -1,8 +1,8 @@
 """The members that follow a coordinator, and what each of them lacks: DESC of 001, as its owner keeps it.
 
-Who follows is soft state: a follower that is not heard for a while is forgotten. What it lacks was told by itself or by
-somebody for it; what was sent to it is taken off, and for a short while not believed to be lacking again, because it may
-still be on its way.
+Who follows is soft state: a follower that is not heard for a while is forgotten. What it lacks was told by itself or
+by somebody for it; what was sent to it is taken off, and for a short while not believed to be lacking again, because
+it may still be on its way.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """What a coordinator's null messages say of senders, and what a member that hears them has to add.
 
-A null message gives the last numbers of a constant number of senders, whatever their total: those that were active lately
-first, the others in turn. It gives them as they were a null period ago, so that packets on their way are not taken for
-lost. A follower that has had more of a sender since the last null message that named it, says so; and when it says that
-it follows, it adds its own last number and those of a few others, in turn.
+A null message gives the last numbers of a constant number of senders, whatever their total: those that were active
+lately first, the others in turn. It gives them as they were a null period ago, so that packets on their way are not
+taken for lost. A follower that has had more of a sender since the last null message that named it, says so; and when
+it says that it follows, it adds its own last number and those of a few others, in turn.
 """
 
 from itertools import islice

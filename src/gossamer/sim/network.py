@@ -301,7 +301,7 @@ class HopNetwork(Network):
     def multicast(
         self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0, to: tuple[int, ...] = ()
     ) -> None:
-        """Send to everybody else, to those within `hops` links, or only to those that it is addressed `to`, link by link."""
+        """Send to everybody else, to those within `hops` links, or only to those addressed, link by link."""
         tree = self.router.tree_to(source, to) if to else self.router.tree(source, hops)
         children: dict[int, list[int]] = {}
         for position in range(1, len(tree.links)):

@@ -1,10 +1,10 @@
 """One coordinator: in any part of the network that is stable for long enough, all follow the same member of it.
 
-001 §4.2, Theorem 4.1. Whenever a side of the network changes, and at the end, its members are compared as they were just
-before: if the side had been as it was for a while, no two of them may coordinate at once, and nobody may follow a member
-that is not there or that follows somebody else. What is wrong must have been wrong for as long: a null message may be
-lost, and its hearer look around for a moment. `promises.settle_s` is how long "a while" is. Memory: a little for each
-member.
+001 §4.2, Theorem 4.1. Whenever a side of the network changes, and at the end, its members are compared as they were
+just before: if the side had been as it was for a while, no two of them may coordinate at once, and nobody may follow a
+member that is not there or that follows somebody else. What is wrong must have been wrong for as long: a null message
+may be lost, and its hearer look around for a moment. `promises.settle_s` is how long "a while" is. Memory: a little
+for each member.
 """
 
 from __future__ import annotations
