@@ -40,6 +40,7 @@ from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.digest import digest_gossip
+from gossamer.repair.priority_lists import fault_of
 from gossamer.repair.retries import negative_gossip
 
 DISSEMINATIONS: Final[Mapping[str, type[Rung]]] = {"multicast": MulticastPass, "copies": CopiesPass, "trees": Trees}
@@ -180,6 +181,7 @@ def settle_s(settings: ProtocolSettings, members: int) -> float:
 def check(settings: ProtocolSettings) -> None:
     """SettingError, in one line that says what to change, for a combination that cannot work."""
     _check_chain(settings.repair)
+    _check_lists(settings)
     declared = list(_declared(settings))
     provided = {word: (name, value) for name, value, declares in declared for word in declares.provides}
     for name, value, declares in declared:
@@ -201,6 +203,12 @@ def _check_chain(repair: tuple[str, ...]) -> None:
         place = REPAIRS[word](ProtocolSettings()).place
         if (place == "first" and at > 0) or (place == "last" and at < len(repair) - 1):
             raise SettingError(f"{shown}: {word} must come {place}")
+
+
+def _check_lists(settings: ProtocolSettings) -> None:
+    fault = fault_of(dict(enumerate(settings.lists)))
+    if fault:
+        raise SettingError(f"protocol.lists: {fault}; lists must be acyclic and jointly complete (001 §4.2)")
 
 
 def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]:

@@ -35,6 +35,8 @@ from gossamer.repair.last_numbers import LastNumbers
 
 _REFRESH_S = 0.005
 """A coordinator hears from one of its followers this often on average, if there are many."""
+_ENOUGH_PACKETS = 10_000
+"""A buffer that keeps this many is taken to keep what a partition misses."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
 
@@ -64,10 +66,17 @@ class Coordinator(Repair):
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
-        """Members fill what they still keep; the rest is known to be lost. Each part has one coordinator."""
+        """Members fill what they still keep; the rest is known to be lost. Each part has one coordinator.
+
+        If all gaps come here and nothing is collected soon, a partition's members have the same messages; and if nobody
+        else sends repairs, what was missed crosses once.
+        """
+        keeps = settings.repair[:1] == ("coordinator",) and settings.buffering == "size"
+        same = ("same-messages",) if keeps and settings.buffer_packets >= _ENOUGH_PACKETS else ()
+        once = ("one-crossing",) if same and settings.repair == ("coordinator",) else ()
         return Declares(
             promises=("eventual-or-lost",),
-            always=("one-coordinator",),
+            always=("one-coordinator", *same, *once),
             needs=(COPIES_KEPT,),
             provides=(LAST_PACKETS,),
         )

@@ -16,9 +16,10 @@ from gossamer.rungs import bounds, holds_back, promises, resumes, settle_s
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
+from gossamer.sim.priorities import with_lists
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
-from gossamer.sim.world import MakeStack, World
+from gossamer.sim.world import UP, MakeStack, World
 from gossamer.stack import Stack
 from gossamer.trace.buffer import RowBuffer
 from gossamer.trace.recorder import Recorder
@@ -86,6 +87,7 @@ def simulate(
     topology = topology or build_topology(scenario)
     count = len(topology.members)
     check_members(scenario, count)
+    scenario = with_lists(scenario, topology)
     recorder = Recorder(sink)
     lanes = Lanes(count, ordered=holds_back(scenario.protocol)) if make_stack is None and not scenario.wire else None
     make_stack = make_stack or stack_maker(scenario, count, sink is not None, lanes)
@@ -163,6 +165,8 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "queue_drops": world.network.queue_drops,
         "suspicions": world.suspicions,
     }
+    if coordinators := _coordinators(world):
+        result["coordinators"] = coordinators
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
     digest.update(json.dumps(result, sort_keys=True).encode())
@@ -172,6 +176,16 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "events": world.events,
         "wall_seconds": seconds,
     }
+
+
+def _coordinators(world: World) -> dict[str, Any]:
+    """Whom each member follows at the end, how often that changed, and what coordinators filled; empty without any."""
+    stacks = {m: s for m, s in enumerate(world.stacks) if isinstance(s, Stack) and world.states[m] == UP}
+    known = {str(m): standing for m, s in stacks.items() if (standing := s.partition(world.now))}
+    if not known:
+        return {}
+    totals = {name: sum(standing[name] for standing in known.values()) for name in ("changes", "filled", "addressed")}
+    return {"follow": {member: standing["coordinator"] for member, standing in known.items()}, **totals}
 
 
 def _buffers(world: World) -> dict[str, dict[str, float]]:

@@ -3,8 +3,8 @@
 001 §4.2, Theorem 4.1. Whenever a side of the network changes, and at the end, its members are compared as they were
 just before: if the side had been as it was for a while, no two of them may coordinate at once, and nobody may follow a
 member that is not there or that follows somebody else. What is wrong must have been wrong for as long: a null message
-may be lost, and its hearer look around for a moment. `promises.settle_s` is how long "a while" is. Memory: a little
-for each member.
+may be lost, and its hearer look around for a moment. `promises.settle_s` is how long "a while" is. Memory: a little for
+each member.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from dataclasses import dataclass
 
 from gossamer.spec.promises import Metadata, settle_s
 from gossamer.spec.report import Findings, Violation
+from gossamer.spec.sides import CHANGES, Sides
 from gossamer.trace.rows import Rows
 from gossamer.trace.schema import KINDS
 
-_READ = ("join", "leave", "crash", "recover", "side", "coordinator")
+_NOBODY = -1
 
 
 @dataclass(slots=True)
-class _Member:
-    """One member as the trace shows it. Without a side it is alone."""
+class _Follows:
+    """Whom a member follows, since when, and the row that says so (or in which the member came)."""
 
-    up: bool = False
-    side: str = "0"
-    follows: int = -1
+    whom: int = _NOBODY
     since: int = 0
     row: int = 0
-    """The row that says whom it follows, or in which it came."""
 
 
 class OneCoordinator:
@@ -37,60 +35,60 @@ class OneCoordinator:
 
     def __init__(self, metadata: Metadata) -> None:
         self._patience_ns = round(settle_s(metadata) * 1e9)
-        self._members: dict[int, _Member] = {}
-        self._changed: dict[str, int] = {}  # when each side last changed
+        self._sides = Sides()
+        self._follows: dict[int, _Follows] = {}
         self._end = 0
         self.found = Findings(self.name)
 
     def feed(self, rows: Rows) -> None:
         if len(rows):
             self._end = int(rows.t_ns[-1])
-        rows = rows.of(*_READ)
+        rows = rows.of("coordinator", *CHANGES)
         for i in range(len(rows)):
-            kind, t_ns, member = KINDS[rows.kind[i]], int(rows.t_ns[i]), int(rows.member[i])
+            member, kind = int(rows.member[i]), KINDS[rows.kind[i]]
+            said = _Follows(_NOBODY, int(rows.t_ns[i]), int(rows.number[i]))
             if kind == "coordinator":
-                known = self._of(member)
-                known.follows, known.since, known.row = int(rows.peer[i]), t_ns, int(rows.number[i])
-            elif kind != "join" or rows.sender[i] == -1:
-                self._change(kind, t_ns, member, rows.phases[rows.phase[i]], int(rows.number[i]))
+                said.whom = int(rows.peer[i])
+                self._follows[member] = said
+                continue
+            for side in self._sides.about_to_change(rows, i):
+                self._check(side, said.since)
+                if kind == "leave" or (kind == "join" and rows.sender[i] == -1) or _forgets(rows, i):
+                    self._follows[member] = said
+            self._sides.change(rows, i)
 
     def finish(self) -> list[Violation]:
-        for side in sorted({member.side for member in self._members.values()}):
+        for side in self._sides.names():
             self._check(side, self._end)
         return self.found.listed()
-
-    def _of(self, member: int) -> _Member:
-        return self._members.setdefault(member, _Member())
-
-    def _change(self, kind: str, t_ns: int, member: int, phase: str, row: int) -> None:
-        known = self._of(member)
-        to = phase if kind == "side" else known.side
-        up = known.up if kind == "side" else kind in ("join", "recover")
-        for side in {known.side, to} if (to, up) != (known.side, known.up) else ():
-            self._check(side, t_ns)
-            self._changed[side] = t_ns
-        if kind == "leave" or (phase == "lost" and kind in ("crash", "recover")) or (kind == "join" and not known.up):
-            known.follows, known.since, known.row = -1, t_ns, row
-        known.side, known.up = to, up
 
     def _check(self, side: str, t_ns: int) -> None:
         """Compare the members of a side as they are now, if it was left alone for long enough."""
         before = t_ns - self._patience_ns
-        if not side or self._changed.get(side, 0) > before:
+        if self._sides.since(side) > before:
             return
-        there = {member: m for member, m in sorted(self._members.items()) if m.up and m.side == side}
-        settled = {member: m for member, m in there.items() if m.since <= before}
-        leaders = [member for member, m in settled.items() if m.follows == member]
-        at = f"after {(t_ns - self._changed.get(side, 0)) / 1e9:.1f} s undisturbed"
+        there = {member: self._follows.get(member, _Follows()) for member in self._sides.members(side)}
+        settled = {member: follows for member, follows in there.items() if follows.since <= before}
+        leaders = [member for member, follows in settled.items() if follows.whom == member]
+        at = f"after {(t_ns - self._sides.since(side)) / 1e9:.1f} s undisturbed"
         if len(leaders) > 1:
-            rows = [settled[member].row for member in leaders]
+            rows = sorted(settled[member].row for member in leaders)
             self.found.add(f"{at} members {', '.join(map(str, leaders))} of one side all coordinate", *rows)
-        for member, m in settled.items():
-            if m.follows == -1:
-                self.found.add(f"{at} member {member} follows nobody", m.row)
-            elif m.follows not in there:
-                self.found.add(f"{at} member {member} follows {m.follows}, which is not on its side", m.row)
-            elif m.follows != member and m.follows in settled and settled[m.follows].follows != m.follows:
-                other = settled[m.follows]
-                text = f"{at} member {member} follows {m.follows}, which follows {other.follows}"
-                self.found.add(text, *sorted((m.row, other.row)))
+        for member, follows in settled.items():
+            self._check_one(at, member, follows, there, settled)
+
+    def _check_one(
+        self, at: str, member: int, follows: _Follows, there: dict[int, _Follows], settled: dict[int, _Follows]
+    ) -> None:
+        whom = follows.whom
+        if whom == _NOBODY:
+            self.found.add(f"{at} member {member} follows nobody", follows.row)
+        elif whom not in there:
+            self.found.add(f"{at} member {member} follows {whom}, which is not on its side", follows.row)
+        elif whom in settled and settled[whom].whom != whom:
+            text = f"{at} member {member} follows {whom}, which follows {settled[whom].whom}"
+            self.found.add(text, *sorted((follows.row, settled[whom].row)))
+
+
+def _forgets(rows: Rows, i: int) -> bool:
+    return KINDS[rows.kind[i]] in ("crash", "recover") and rows.phases[rows.phase[i]] == "lost"

@@ -26,6 +26,8 @@ PROMISES: dict[str, str] = {
     "durable": "durability",
     "one-view": "one-view",
     "one-coordinator": "one-coordinator",
+    "same-messages": "same-messages",
+    "one-crossing": "one-crossing",
 }
 """Every promise, and the checker that verifies it."""
 

@@ -17,6 +17,7 @@ from gossamer.spec.channel import Channel
 from gossamer.spec.coordinators import OneCoordinator
 from gossamer.spec.durable import Durability
 from gossamer.spec.fifo import FifoOrder
+from gossamer.spec.partitions import OneCrossing, SameMessages
 from gossamer.spec.promises import PROMISES, Metadata, promised
 from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
 from gossamer.spec.report import Findings, Report, Result, Violation
@@ -50,6 +51,8 @@ CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
         Durability,
         OneView,
         OneCoordinator,
+        SameMessages,
+        OneCrossing,
     )
 }
 
