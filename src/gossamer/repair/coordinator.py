@@ -192,14 +192,24 @@ class Coordinator(Repair):
             out.append(Unicast(self.tree.coordinator, rest))
 
     def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
-        """Whoever has what we lack can be asked for it (appendix I, the last but two paragraphs)."""
+        """Whoever has what we lack can be asked for it (appendix I).
+
+        What a side has that comes from a partition nobody here has: it is for all that follow, but for that side.
+        """
         for sender, last in message.lasts.items():
-            if sender != self.ladder.me and last >= self.ladder.streams.prefix_of(sender):
+            if sender != self.ladder.me and last > self.ladder.streams.prefix_of(sender):
                 self._holders[sender] = source
+                before = self._missing_of(sender)
                 self._learn(now, sender, last, out)
+                if message.complete and (found := self._missing_of(sender).difference(before)):
+                    self.descent.lacking_here({source, *message.others}, {sender: found})
         for sender, numbers in message.missing.items():
             if numbers:
                 self._learn(now, sender, numbers.last, out)
+
+    def _missing_of(self, sender: int) -> RangeSet:
+        stream = self.ladder.streams.get(sender)
+        return RangeSet() if stream is None else stream.missing.copy()
 
     # Gaps.
 
@@ -294,9 +304,9 @@ class Coordinator(Repair):
         self._asking.asked(wanted)
         if self.tree.leads:
             self._ask_below(wanted, out)
-        elif self._whole and self._tries % 2 == 0:
-            listed = self.tree.list()
-            out.append(Unicast(listed[self._tries // 2 % len(listed)], Request(wanted)))
+        elif self._whole and (among is not None or self._tries % 2 == 1) and (listed := self.tree.list()):
+            place = (self._tries + 1) // 2
+            out.append(Unicast(listed[place % len(listed)], Request(wanted)))
         else:
             out.append(Unicast(coordinator, Descendants({}, wanted)))
 

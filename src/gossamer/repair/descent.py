@@ -82,6 +82,12 @@ class Descent:
         others = {member: lacking for member, lacking in rest.items() if member != source}
         return Descendants(message.lasts, rest.get(source, {}), others, message.complete)
 
+    def lacking_here(self, elsewhere: set[int], numbers: PacketSets) -> None:
+        """Nobody that follows has these, but for some."""
+        for member in self.followers:
+            if member not in elsewhere:
+                self.followers.lacks(member, {s: n for s, n in numbers.items() if s != member})
+
     def came(self, now: float, sender: int) -> None:
         """Something of `sender` has come that was missing: somebody else may lack it."""
         if self.followers.anybody_lacks(sender):

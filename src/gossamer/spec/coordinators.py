@@ -1,10 +1,10 @@
 """One coordinator: in any part of the network that is stable for long enough, all follow the same member of it.
 
-001 §4.2, Theorem 4.1. Whenever a side of the network changes, and at the end, its members are compared as they were
-just before: if the side had been as it was for a while, no two of them may coordinate at once, and nobody may follow a
-member that is not there or that follows somebody else. What is wrong must have been wrong for as long: a null message
-may be lost, and its hearer look around for a moment. `promises.settle_s` is how long "a while" is. Memory: a little for
-each member.
+001 §4.2, Theorem 4.1. A side is right while one of its members coordinates and all others follow it. Whenever a side
+of the network changes, and at the end, it must have been right at some moment of the last while, unless it has changed
+since: a null message may be lost, and its hearer look around for a moment, but two coordinators, or members that
+follow each other in a circle, must not last. `promises.settle_s` is how long "a while" is. Memory: a little for each
+member.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _NOBODY = -1
 
 @dataclass(slots=True)
 class _Follows:
-    """Whom a member follows, since when, and the row that says so (or in which the member came)."""
+    """Whom a member follows, and the row that says so, or in which the member came."""
 
     whom: int = _NOBODY
-    since: int = 0
     row: int = 0
 
 
@@ -37,6 +36,7 @@ class OneCoordinator:
         self._patience_ns = round(settle_s(metadata) * 1e9)
         self._sides = Sides()
         self._follows: dict[int, _Follows] = {}
+        self._right: dict[str, int] = {}  # when each side was last seen to be right
         self._end = 0
         self.found = Findings(self.name)
 
@@ -45,14 +45,14 @@ class OneCoordinator:
             self._end = int(rows.t_ns[-1])
         rows = rows.of("coordinator", *CHANGES)
         for i in range(len(rows)):
-            member, kind = int(rows.member[i]), KINDS[rows.kind[i]]
-            said = _Follows(_NOBODY, int(rows.t_ns[i]), int(rows.number[i]))
+            member, kind, t_ns = int(rows.member[i]), KINDS[rows.kind[i]], int(rows.t_ns[i])
+            said = _Follows(int(rows.peer[i]) if kind == "coordinator" else _NOBODY, int(rows.number[i]))
             if kind == "coordinator":
-                said.whom = int(rows.peer[i])
+                self._look(self._sides.of(member), t_ns)
                 self._follows[member] = said
                 continue
             for side in self._sides.about_to_change(rows, i):
-                self._check(side, said.since)
+                self._check(side, t_ns)
                 if kind == "leave" or (kind == "join" and rows.sender[i] == -1) or _forgets(rows, i):
                     self._follows[member] = said
             self._sides.change(rows, i)
@@ -62,32 +62,36 @@ class OneCoordinator:
             self._check(side, self._end)
         return self.found.listed()
 
-    def _check(self, side: str, t_ns: int) -> None:
-        """Compare the members of a side as they are now, if it was left alone for long enough."""
-        before = t_ns - self._patience_ns
-        if self._sides.since(side) > before:
-            return
-        there = {member: self._follows.get(member, _Follows()) for member in self._sides.members(side)}
-        settled = {member: follows for member, follows in there.items() if follows.since <= before}
-        leaders = [member for member, follows in settled.items() if follows.whom == member]
-        at = f"after {(t_ns - self._sides.since(side)) / 1e9:.1f} s undisturbed"
-        if len(leaders) > 1:
-            rows = sorted(settled[member].row for member in leaders)
-            self.found.add(f"{at} members {', '.join(map(str, leaders))} of one side all coordinate", *rows)
-        for member, follows in settled.items():
-            self._check_one(at, member, follows, there, settled)
+    def _look(self, side: str, t_ns: int) -> None:
+        if not self._wrong(side):
+            self._right[side] = t_ns
 
-    def _check_one(
-        self, at: str, member: int, follows: _Follows, there: dict[int, _Follows], settled: dict[int, _Follows]
-    ) -> None:
-        whom = follows.whom
-        if whom == _NOBODY:
-            self.found.add(f"{at} member {member} follows nobody", follows.row)
-        elif whom not in there:
-            self.found.add(f"{at} member {member} follows {whom}, which is not on its side", follows.row)
-        elif whom in settled and settled[whom].whom != whom:
-            text = f"{at} member {member} follows {whom}, which follows {settled[whom].whom}"
-            self.found.add(text, *sorted((follows.row, settled[whom].row)))
+    def _check(self, side: str, t_ns: int) -> None:
+        """Whether a side that was left alone for long enough was right at some moment of the last while."""
+        self._look(side, t_ns)
+        before, since = t_ns - self._patience_ns, self._sides.since(side)
+        if since <= before and self._right.get(side, 0) < before:
+            for text, rows in self._wrong(side):
+                self.found.add(f"after {(t_ns - since) / 1e9:.1f} s undisturbed {text}", *sorted(rows))
+
+    def _wrong(self, side: str) -> list[tuple[str, list[int]]]:
+        """What is wrong with a side now, and the rows that show it."""
+        there = {member: self._follows.get(member, _Follows()) for member in self._sides.members(side)}
+        leaders = [member for member, follows in there.items() if follows.whom == member]
+        wrong = []
+        if len(leaders) > 1:
+            text = f"members {', '.join(map(str, leaders))} of one side all coordinate"
+            wrong.append((text, [there[member].row for member in leaders]))
+        for member, follows in there.items():
+            if follows.whom == _NOBODY:
+                wrong.append((f"member {member} follows nobody", [follows.row]))
+            elif follows.whom not in there:
+                wrong.append((f"member {member} follows {follows.whom}, which is not on its side", [follows.row]))
+            elif there[follows.whom].whom != follows.whom:
+                other = there[follows.whom]
+                text = f"member {member} follows {follows.whom}, which follows {other.whom}"
+                wrong.append((text, [follows.row, other.row]))
+        return wrong
 
 
 def _forgets(rows: Rows, i: int) -> bool:

@@ -1,4 +1,4 @@
-"""What coordinators promise of partitions (001 §4.1, §6): the same messages on a side, and one crossing for each packet.
+"""What coordinators promise of partitions (001 §4.1, §6): the same messages on a side, one crossing for each packet.
 
 *Same messages*: if one member of a side has a packet, all of the side have it, even before the partition heals. This
 is checked whenever a side that was stable for a while (`promises.settle_s`) changes, and at the end. What was
@@ -154,7 +154,7 @@ class OneCrossing:
         copies: Counter[str] = Counter()
         for transmitter, side, *packet in self._crossed:
             copies[side] += self._sent[(transmitter, *packet, -1)]
-        for (transmitter, *packet, peer), count in self._sent.items():
+        for (transmitter, *_, peer), count in self._sent.items():
             if peer >= 0 and self._was(peer) != self._was(transmitter):
                 copies[self._was(peer)] += count
         packets = Counter(side for side, *_ in {(side, *packet) for _, side, *packet in self._crossed})
