@@ -73,6 +73,7 @@ HUGE = (1 << 31, 1 << 53, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 2, (1 << 
 EXTRAS: list[dict[str, Any]] = [
     {},
     {"ordering": "fifo", "window": 64, "reach": 128, "request_packets": 8, "patience": 0.01},
+    {"repair": ["negative", "coordinator", "logger"], "buffering": "size", "buffer_packets": 30},
     {"multicast_after": 2, "retention_bytes": 1000, "rate_limit": 1000.0, "recovery": "at-least-once"},
 ]
 

@@ -154,7 +154,7 @@ class Coordinator(Repair):
 
     def _led(self, now: float, source: int, message: IAmCoordinator, out: Effects) -> None:
         """Event 6, and a null message of all senders."""
-        if not self.tree.heard(now, source, out):
+        if not self._is_member(source) or not self.tree.heard(now, source, out):
             return
         self._whole = message.whole
         for sender, last in message.lasts.items():
@@ -164,6 +164,12 @@ class Coordinator(Repair):
             self._tell.set(
                 now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period
             )
+
+    def _is_member(self, source: int) -> bool:
+        """Whether it may have a say; counted if not."""
+        known = self.ladder.roster.knows(source)
+        self.ladder.ignored["not from a member"] += not known
+        return known
 
     def _tell_surplus(self, now: float, out: Effects) -> None:
         """Redelivery up the tree: the coordinator may ask for what it lacks."""
@@ -178,7 +184,7 @@ class Coordinator(Repair):
 
     def _described(self, now: float, source: int, message: Descendants, out: Effects) -> None:
         """Event 4: fill, and pass on what cannot be filled here."""
-        if not self.descent.credible(message):
+        if not self._is_member(source) or not self.descent.credible(message):
             return
         leads = self.tree.leads
         rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)

@@ -2,7 +2,7 @@
 
 A null message gives the last numbers of a constant number of senders, whatever their total: those that were active
 lately first, the others in turn. It gives them as they were a null period ago, so that packets on their way are not
-taken for lost. A follower that has had more of a sender since the last null message that named it, says so; and when
+taken for lost. A follower that has had more of a sender for two null messages that named it says so; and when
 it says that it follows, it adds its own last number and those of a few others, in turn.
 """
 
@@ -33,7 +33,7 @@ class LastNumbers:
         self._ladder = ladder
         self._active: dict[int, int] = {}  # for how many null messages more
         self._next_turn = 0
-        self._ahead: Horizon = {}
+        self._ahead: dict[int, tuple[int, int]] = {}  # what we had at the null message before the last, and at the last
         self._prepared: Horizon = {}
 
     def beat(self) -> None:
@@ -56,7 +56,7 @@ class LastNumbers:
         return found | {sender: self.settled[sender] for sender in rest}
 
     def ahead(self, lasts: Horizon) -> Horizon:
-        """The senders of which we had more than this even when we last heard of them."""
+        """The senders of which we had more than this even two null messages ago: it cannot be on its way any more."""
         found: Horizon = {}
         for sender, last in lasts.items():
             stream = self._ladder.streams.get(sender)
@@ -64,9 +64,10 @@ class LastNumbers:
             if mine <= last:
                 self._ahead.pop(sender, None)
                 continue
-            if last < self._ahead.get(sender, -1):
+            older, newer = self._ahead.get(sender, (-1, -1))
+            if last < older:
                 found[sender] = mine
-            self._ahead[sender] = mine
+            self._ahead[sender] = newer, mine
         return found
 
     def forget(self) -> None:
