@@ -220,18 +220,15 @@ class Coordinator(Repair):
     # Gaps.
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """Ask at once, if it was lost in passing; what the tree has told, or a partition has kept, may be coming."""
+        """Ask at once, if it was lost in passing; else the coordinator, a moment later: many may lack the same."""
         self._asking.add(sender, first, last)
         self._found.append((self._ticks, sender, first, last))
-        period = self.ladder.settings.retry_period
         if (self._whole and not self._told) or self.tree.leads:
             self._new.setdefault(sender, RangeSet()).add(first, last)
             self._instant_over.set(now)
-            self._retry.arm(now + period)
-        elif self._whole:
-            self._retry.arm(now + self.ladder.rng.random() * self.descent.gather_s)
+            self._retry.arm(now + self.ladder.settings.retry_period)
         else:
-            self._retry.arm(now + period * (0.5 + self.ladder.rng.random() / 2))
+            self._retry.arm(now + self.ladder.rng.random() * self.descent.gather_s)
 
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn."""
