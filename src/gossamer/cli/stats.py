@@ -38,7 +38,7 @@ def stats(
         typer.echo(json.dumps(profiles))
     elif profiles:
         Console().print(ledger(f"group {group}", profiles))
-    return _heard(group, profiles)
+    return heard(group, profiles)
 
 
 def members(
@@ -71,7 +71,7 @@ def members(
                 profile["name"], str(profile["member"]), profile["address"], role, f"{profile['uptime']:.0f} s", knows
             )
         Console().print(table)
-    return _heard(group, profiles)
+    return heard(group, profiles)
 
 
 def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
@@ -99,7 +99,8 @@ def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _heard(group: str, profiles: list[dict[str, Any]]) -> int:
+def heard(group: str, profiles: list[dict[str, Any]]) -> int:
+    """The exit code: 0 if anybody has answered; else say what may be wrong."""
     if profiles:
         return 0
     typer.echo(

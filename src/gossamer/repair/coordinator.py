@@ -29,6 +29,7 @@ from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
+from gossamer.repair.account import Account
 from gossamer.repair.coordinator_tree import CoordinatorTree
 from gossamer.repair.descent import Descent
 from gossamer.repair.last_numbers import LastNumbers
@@ -37,6 +38,8 @@ _REFRESH_S = 0.005
 """A coordinator hears from one of its followers this often on average, if there are many."""
 _ENOUGH_PACKETS = 10_000
 """A buffer that keeps this many is taken to keep what a partition misses."""
+_HEALING_BEATS = 6
+"""A heal is over if for so many null periods nothing came of it."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
 
@@ -47,7 +50,8 @@ class Coordinator(Repair):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self.tree = CoordinatorTree(ladder, self._report)
-        self.descent = Descent(ladder)
+        self.account = Account()
+        self.descent = Descent(ladder, self.account)
         self._numbers = LastNumbers(ladder)
         self._asking = Asking(ladder.settings.request_packets)
         self._new: PacketSets = {}  # what was found missing in this very instant
@@ -58,7 +62,7 @@ class Coordinator(Repair):
         self._whole = True  # whether all members follow our coordinator, as it says
         self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
         self._surplus: Horizon = {}  # what the coordinator seems to lack
-        self._refresh_at = self._beat_at = 0.0
+        self._refresh_at = self._beat_at = self._healing_until = 0.0
         self._beat = ladder.timer(self._period_over)
         self._instant_over = ladder.timer(self._ask_new)
         self._retry = ladder.timer(self._tick)
@@ -130,7 +134,9 @@ class Coordinator(Repair):
         self.descent.age(now, now - self.ladder.settings.null_misses * self._refresh_period, out)
         if self.tree.leads:
             self._numbers.beat()
-            self._whole = self.descent.is_whole()
+            whole = not self.descent.absent()
+            self.account.looked(now, whole)
+            self._whole = whole and now >= self._healing_until
             if self.tree.speaks(now) and self.ladder.is_member:  # event 5
                 out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
         elif self.tree.coordinator is not None and now >= self._refresh_at:
@@ -165,6 +171,10 @@ class Coordinator(Repair):
                 now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period
             )
 
+    def _heal(self, now: float) -> None:
+        """A side has come back, or is still being served: the group is not whole before that is over."""
+        self._healing_until = now + _HEALING_BEATS * self._period
+
     def _is_member(self, source: int) -> bool:
         """Whether it may have a say; counted if not."""
         known = self.ladder.roster.knows(source)
@@ -189,6 +199,9 @@ class Coordinator(Repair):
         leads = self.tree.leads
         rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)
         if leads:
+            if message.complete:
+                self.account.healed(now, 1 + len(message.others))
+                self._heal(now)
             self._learn_from(now, source, message, out)
         self.descent.tell(source, rest.missing, out)
         lacks_something = bool(rest.missing or any(rest.others.values()))
@@ -205,13 +218,24 @@ class Coordinator(Repair):
         for sender, last in message.lasts.items():
             if sender != self.ladder.me and last > self.ladder.streams.prefix_of(sender):
                 self._holders[sender] = source
-                before = self._missing_of(sender)
                 self._learn(now, sender, last, out)
-                if message.complete and (found := self._missing_of(sender).difference(before)):
-                    self.descent.lacking_here({source, *message.others}, {sender: found})
+                if message.complete:
+                    self._fetch(sender, source, last, message)
         for sender, numbers in message.missing.items():
             if numbers:
                 self._learn(now, sender, numbers.last, out)
+        if message.complete:
+            self._tries = 0
+            self._asking.age()
+            self._asking.tick()  # whatever was asked for before was asked of others
+            self._instant_over.set(now)
+
+    def _fetch(self, sender: int, source: int, last: int, message: Descendants) -> None:
+        lacking = self._missing_of(sender).difference(message.missing.get(sender, RangeSet()))
+        here = {sender: RangeSet(lacking.within(0, last))}
+        if here[sender]:
+            self._new.setdefault(sender, RangeSet()).update(here[sender])
+            self.descent.lacking_here({source, *message.others}, here)
 
     def _missing_of(self, sender: int) -> RangeSet:
         stream = self.ladder.streams.get(sender)
@@ -238,6 +262,9 @@ class Coordinator(Repair):
         """It came, or nobody waits for it any more; others may wait for it."""
         if self._asking.remove(sender, first, last):
             self._progress = True
+            if now < self._healing_until:
+                self._heal(now)
+            self.account.received += last - first + 1
             if self._asking.wants_more():
                 self._instant_over.set(now)
         self.descent.came(now, sender)
@@ -314,13 +341,13 @@ class Coordinator(Repair):
             out.append(Unicast(coordinator, Descendants({}, wanted)))
 
     def _ask_below(self, wanted: PacketSets, out: Effects) -> None:
-        """A coordinator asks whoever says that it has the packets, then their sender, then each that follows it."""
+        """A coordinator asks whoever says that it has the packets, or their sender; later each that follows it."""
         requests: dict[int, PacketSets] = {}
         followers = list(self.descent.followers)
         for sender, numbers in wanted.items():
             holder = self._holders.get(sender)
             known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or not followers)]
-            asked = [*dict.fromkeys([*known, *followers])]
+            asked = [*dict.fromkeys([*known, *followers])] if self._tries else known
             if asked:
                 requests.setdefault(asked[self._tries % len(asked)], {})[sender] = numbers
         out.extend(Unicast(member, Request(numbers)) for member, numbers in requests.items())
@@ -341,9 +368,11 @@ class Coordinator(Repair):
             "coordinator": self.tree.coordinator,
             "since_s": now - self.tree.since,
             "whole": self._whole,
-            "followers": sorted(self.descent.followers) if leads else [],
             "missing": self._asking.wanted_count,
             "changes": self.tree.changes,
-            "filled": self.descent.filled,
-            "addressed": self.descent.addressed,
+            "filled": self.account.filled,
+            "addressed": self.account.addressed,
+            "followers": sorted(self.descent.followers) if leads else [],
+            "absent": self.descent.absent() if leads else [],
+            **(self.account.of_divisions(now) if leads else {}),
         }

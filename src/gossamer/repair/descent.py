@@ -12,6 +12,7 @@ from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, unio
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
+from gossamer.repair.account import Account
 from gossamer.repair.followers import RANGES_MAX, Followers
 
 _GATHER = 0.1
@@ -21,12 +22,9 @@ _GATHER = 0.1
 class Descent:
     """The followers of one member, and what is sent to them."""
 
-    def __init__(self, ladder: Ladder) -> None:
+    def __init__(self, ladder: Ladder, account: Account) -> None:
         self.followers = Followers()
-        self.filled = 0
-        """Packets that were sent, each to however many members."""
-        self.addressed = 0
-        """The members that they were sent to."""
+        self._account = account
         self._ladder = ladder
         self._gather_s = _GATHER * ladder.settings.null_period
         self._timer = ladder.timer(self._fill)
@@ -36,10 +34,10 @@ class Descent:
         """How long a coordinator waits before it fills."""
         return self._gather_s
 
-    def is_whole(self) -> bool:
-        """Whether all members of the group follow this one."""
+    def absent(self) -> list[int]:
+        """The members of the group that do not follow this one."""
         roster = self._ladder.roster
-        return all(member in self.followers or member in roster.joining for member in roster.others_owed())
+        return [m for m in roster.others_owed() if m not in self.followers and m not in roster.joining]
 
     def keep_only(self, roster: Roster) -> None:
         """Those that are no members any more follow nobody."""
@@ -154,8 +152,8 @@ class Descent:
         for seqno in range(first, last + 1):
             members = self.followers.take(sender, seqno)
             if members:
-                self.filled += 1
-                self.addressed += len(members)
+                self._account.filled += 1
+                self._account.addressed += len(members)
                 self._send_one(members, sender, seqno, out)
 
     def _send_one(self, members: tuple[int, ...], sender: int, seqno: int, out: Effects) -> None:

@@ -152,12 +152,12 @@ class OneCrossing:
     def _judge(self) -> None:
         """Compare, for each side that was reached, the copies that crossed to it with the packets that did."""
         copies: Counter[str] = Counter()
-        for transmitter, side, *packet in self._crossed:
-            copies[side] += self._sent[(transmitter, *packet, -1)]
-        for (transmitter, *_, peer), count in self._sent.items():
+        for transmitter, side, sender, seqno in self._crossed:
+            copies[side] += self._sent[transmitter, sender, seqno, -1]
+        for (transmitter, _, _, peer), count in self._sent.items():
             if peer >= 0 and self._was(peer) != self._was(transmitter):
                 copies[self._was(peer)] += count
-        packets = Counter(side for side, *_ in {(side, *packet) for _, side, *packet in self._crossed})
+        packets = Counter([side for side, _, _ in {(side, s, n) for _, side, s, n in self._crossed}])
         for side, count in packets.items():
             allowed = (1 + SLACK) * count + self._losses + _SLACK_COPIES
             if copies[side] > allowed:
