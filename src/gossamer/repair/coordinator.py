@@ -57,7 +57,8 @@ class Coordinator(Repair):
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
         self._ticks = self._tries = self._refreshes = 0
-        self._progress = False
+        self._heads: Horizon = {}  # the first number of each sender that was wanted at the last tick
+        self._new_told = False  # whether any of it was learned from the tree
         self._told = False  # whether the gap that is being found was learned from the tree
         self._whole = True  # whether all members follow our coordinator, as it says
         self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
@@ -247,12 +248,12 @@ class Coordinator(Repair):
         """Ask at once, if it was lost in passing; else the coordinator, a moment later: many may lack the same."""
         self._asking.add(sender, first, last)
         self._found.append((self._ticks, sender, first, last))
-        if (self._whole and not self._told) or self.tree.leads:
-            self._new.setdefault(sender, RangeSet()).add(first, last)
-            self._instant_over.set(now)
-            self._retry.arm(now + self.ladder.settings.retry_period)
-        else:
-            self._retry.arm(now + self.ladder.rng.random() * self.descent.gather_s)
+        self._new.setdefault(sender, RangeSet()).add(first, last)
+        self._new_told |= self._told
+        at_once = self.tree.leads or (self._whole and not self._told)
+        wait = 0.0 if at_once else self.ladder.rng.random() * self.descent.gather_s
+        self._instant_over.set(min(self._instant_over.deadline, now + wait))
+        self._retry.arm(now + self.ladder.settings.retry_period)
 
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn."""
@@ -261,7 +262,6 @@ class Coordinator(Repair):
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more; others may wait for it."""
         if self._asking.remove(sender, first, last):
-            self._progress = True
             if now < self._healing_until:
                 self._heal(now)
             self.account.received += last - first + 1
@@ -274,31 +274,33 @@ class Coordinator(Repair):
         return self._told or (self.tree.coordinator is not None and not self._whole)
 
     def _ask_new(self, now: float, out: Effects) -> None:
-        new, self._new = self._new, {}
-        self._ask(now, new or None, out)
+        new, told = self._new, self._new_told
+        self._new, self._new_told = {}, False
+        self._ask(now, new or None, self._whole and not told, out)
 
     def _tick(self, now: float, out: Effects) -> None:
-        """Ask again for what has not come, unless something has: then the rest may be on its way, too."""
-        self._move_on_old(now, out)
+        """Ask again of whichever senders nothing has come that comes next: what is filled comes in order."""
+        before, self._heads = self._heads, {s: numbers.first for s, numbers in self._asking.wanted.items()}
+        stuck = {s: self._asking.wanted[s] for s, first in self._heads.items() if before.get(s, first) == first}
+        self._move_on_old(now, bool(stuck), out)
         self._asking.tick()
         if not self._asking.wanted:
             self._tries = 0
             return
-        if not self._progress:
-            self._ask(now, None, out)
+        if stuck:
+            self._ask(now, stuck, self._whole and self._tries % 2 == 1, out)
             self._tries += 1
         self._asking.age()
-        self._progress = False
         self._retry.set(now + self.ladder.settings.retry_period)
 
-    def _move_on_old(self, now: float, out: Effects) -> None:
+    def _move_on_old(self, now: float, stuck: bool, out: Effects) -> None:
         """A gap that nobody fills goes to the next repair, or is lost.
 
         If there is none, what is missing may be with those that are missing: unless `loss_patience` says how long to
         wait for them, only time in which all members are in the tree counts, and in which nothing else came.
         """
         settings = self.ladder.settings
-        if not self._progress and (self._whole or settings.loss_patience or self._is_relieved()):
+        if stuck and (self._whole or settings.loss_patience or self._is_relieved()):
             self._ticks += 1
         usual = settings.peer_rounds * settings.gossip_period
         oldest = self._ticks - self.ladder.gaps.patience(self, usual) / settings.retry_period
@@ -324,7 +326,8 @@ class Coordinator(Repair):
 
     # Asking.
 
-    def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
+    def _ask(self, now: float, among: PacketSets | None, listed: bool, out: Effects) -> None:
+        """Ask for what is wanted among these, of the next member on our list or of the coordinator."""
         coordinator = self.tree.coordinator
         if coordinator is None:
             return
@@ -334,9 +337,9 @@ class Coordinator(Repair):
         self._asking.asked(wanted)
         if self.tree.leads:
             self._ask_below(wanted, out)
-        elif self._whole and (among is not None or self._tries % 2 == 1) and (listed := self.tree.list()):
+        elif listed and (members := self.tree.list()):
             place = (self._tries + 1) // 2
-            out.append(Unicast(listed[place % len(listed)], Request(wanted)))
+            out.append(Unicast(members[place % len(members)], Request(wanted)))
         else:
             out.append(Unicast(coordinator, Descendants({}, wanted)))
 
