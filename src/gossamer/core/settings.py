@@ -169,9 +169,10 @@ class ProtocolSettings:
     )
     priority: str = setting(
         "measured",
-        "In which order members look for a coordinator: by measured round trips (loggers and low numbers lead), or by"
-        " the distances in the simulated network, from member 0 (`sdf`, 001 §5.1).",
-        choices=("measured", "sdf"),
+        "In which order members look for a coordinator: by measured round trips (loggers and low numbers lead); in"
+        " simulations also by the distances in the network, from member 0 (`sdf`, 001 §5.1), or in any order that is"
+        " correct (`arbitrary`, 001 §4.2).",
+        choices=("measured", "sdf", "arbitrary"),
     )
     lists: tuple[tuple[int, ...], ...] = setting(
         (), "Priority lists of members 0, 1, ... that are given once for all (001 §4.2); empty leaves it to `priority`."

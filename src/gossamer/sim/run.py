@@ -16,7 +16,7 @@ from gossamer.rungs import bounds, holds_back, promises, resumes, settle_s
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
-from gossamer.sim.priorities import with_lists
+from gossamer.sim.priorities import cost_of, with_lists
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
 from gossamer.sim.world import UP, MakeStack, World
@@ -165,7 +165,7 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "queue_drops": world.network.queue_drops,
         "suspicions": world.suspicions,
     }
-    if coordinators := _coordinators(world):
+    if coordinators := _coordinators(world, topology):
         result["coordinators"] = coordinators
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
@@ -178,14 +178,16 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
     }
 
 
-def _coordinators(world: World) -> dict[str, Any]:
-    """Whom each member follows at the end, how often that changed, and what coordinators filled; empty without any."""
+def _coordinators(world: World, topology: Topology) -> dict[str, Any]:
+    """Whom each member follows at the end, what their tree costs, and what was filled; empty without coordinators."""
     stacks = {m: s for m, s in enumerate(world.stacks) if isinstance(s, Stack) and world.states[m] == UP}
     known = {str(m): standing for m, s in stacks.items() if (standing := s.partition(world.now))}
     if not known:
         return {}
     totals = {name: sum(standing[name] for standing in known.values()) for name in ("changes", "filled", "addressed")}
-    return {"follow": {member: standing["coordinator"] for member, standing in known.items()}, **totals}
+    follow = {member: standing["coordinator"] for member, standing in known.items()}
+    parents = {m: parent for m, parent in world.parents.items() if m in stacks}
+    return {"follow": follow, **totals, **cost_of(parents, topology)}
 
 
 def _buffers(world: World) -> dict[str, dict[str, float]]:

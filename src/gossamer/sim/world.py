@@ -112,6 +112,8 @@ class World:
         self.publishing = 0
         self.suspicions = {"false": 0, "true": 0}
         """How often a member that was there was suspected, and how often one that was not."""
+        self.parents: dict[int, int] = {}
+        """Whom each member has found that it could follow: the coordinator tree; itself, if it found nobody."""
         self._execute: dict[type, Callable[[int, Any], None]] = {
             Multicast: self._multicast,
             Unicast: self._unicast,
@@ -427,6 +429,8 @@ class World:
         if effect.kind == "suspect":
             there = self.states[effect.peer] == UP and self.network.connects(member, effect.peer)
             self.suspicions["false" if there else "true"] += 1
+        elif effect.kind == "coordinator" and (effect.phase != "told" or self.parents.get(member, member) == member):
+            self.parents[member] = effect.sender
         self.recorder.note(self.now, member, effect)
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
