@@ -115,6 +115,12 @@ class Asking:
             self.asked_since_tick += count(numbers)
             assert self._asked_count <= self.wanted_count
 
+    def unask(self, numbers: PacketSets) -> None:
+        """These are not on their way: whoever was asked for them does not have them."""
+        if self._counted:
+            self._asked = difference(self._asked, numbers)
+            self._asked_count = count(self._asked)
+
     def tick(self) -> None:
         """Time has passed: what was asked for before the last tick will not come."""
         if self._counted:

@@ -62,6 +62,7 @@ class Coordinator(Repair):
         self._told = False  # whether the gap that is being found was learned from the tree
         self._whole = True  # whether all members follow our coordinator, as it says
         self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
+        self._fetching: PacketSets = {}  # what a side that has come back was asked for
         self._surplus: Horizon = {}  # what the coordinator seems to lack
         self._refresh_at = self._beat_at = self._healing_until = 0.0
         self._beat = ladder.timer(self._period_over)
@@ -155,14 +156,16 @@ class Coordinator(Repair):
     def _report(self, now: float, coordinator: int, out: Effects) -> None:
         """Action 3: we led ourselves, and perhaps others, until now. Tell the coordinator of everybody."""
         self._refresh_at = now + self._refresh_period
-        self._numbers.forget()
         self._whole = False
         out.append(Unicast(coordinator, self.descent.everything()))
 
     def _led(self, now: float, source: int, message: IAmCoordinator, out: Effects) -> None:
         """Event 6, and a null message of all senders."""
+        before = self.tree.coordinator
         if not self._is_member(source) or not self.tree.heard(now, source, out):
             return
+        if before != source:
+            self._numbers.forget()
         self._whole = message.whole
         for sender, last in message.lasts.items():
             self._learn(now, sender, last, out)
@@ -212,31 +215,32 @@ class Coordinator(Repair):
             out.append(Unicast(self.tree.coordinator, rest))
 
     def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
-        """Whoever has what we lack can be asked for it (appendix I).
-
-        What a side has that comes from a partition nobody here has: it is for all that follow, but for that side.
-        """
+        """Whoever has what we lack can be asked for it (appendix I)."""
         for sender, last in message.lasts.items():
             if sender != self.ladder.me and last > self.ladder.streams.prefix_of(sender):
-                self._holders[sender] = source
                 self._learn(now, sender, last, out)
-                if message.complete:
-                    self._fetch(sender, source, last, message)
+                self._fetch(now, sender, source, message)
         for sender, numbers in message.missing.items():
             if numbers:
                 self._learn(now, sender, numbers.last, out)
-        if message.complete:
-            self._tries = 0
-            self._asking.age()
-            self._asking.tick()  # whatever was asked for before was asked of others
-            self._instant_over.set(now)
 
-    def _fetch(self, sender: int, source: int, last: int, message: Descendants) -> None:
+    def _fetch(self, now: float, sender: int, source: int, message: Descendants) -> None:
+        """Ask this member for what it has, unless another was asked already.
+
+        What a side has that has come back nobody here has: it is for all that follow, but for that side.
+        """
         lacking = self._missing_of(sender).difference(message.missing.get(sender, RangeSet()))
-        here = {sender: RangeSet(lacking.within(0, last))}
-        if here[sender]:
-            self._new.setdefault(sender, RangeSet()).update(here[sender])
-            self.descent.lacking_here({source, *message.others}, here)
+        lacking = RangeSet(lacking.within(0, message.lasts[sender]))
+        if message.complete:
+            self.descent.lacking_here({source, *message.others}, {sender: lacking})
+        lacking.subtract(self._fetching.get(sender, RangeSet()))
+        if lacking:
+            self._holders[sender] = source
+            self._fetching.setdefault(sender, RangeSet()).update(lacking)
+            self._new.setdefault(sender, RangeSet()).update(lacking)
+            self._asking.unask({sender: lacking})
+            self._tries = 0
+            self._instant_over.set(now)
 
     def _missing_of(self, sender: int) -> RangeSet:
         stream = self.ladder.streams.get(sender)
@@ -286,8 +290,10 @@ class Coordinator(Repair):
         self._asking.tick()
         if not self._asking.wanted:
             self._tries = 0
+            self._fetching.clear()
             return
         if stuck:
+            self._fetching = {s: numbers for s, numbers in self._fetching.items() if s not in stuck}
             self._ask(now, stuck, self._whole and self._tries % 2 == 1, out)
             self._tries += 1
         self._asking.age()
