@@ -102,8 +102,8 @@ class Coordinator(Repair):
     def started(self, now: float, out: Effects) -> None:
         """Beats are out of step, but a member that nobody may lead begins at once."""
         self._beat_at = now
-        self.tree.begin(now, out)
-        self._beat.set(now + (0.0 if self.tree.leads else self.ladder.rng.random() * self._period))
+        self.tree.begin(now)
+        self._beat.set(now + (self.ladder.rng.random() * self._period if self.tree.list() else 0.0))
 
     def reconnected(self, now: float, out: Effects) -> None:
         """Much may have been missed: look for the others at once."""
@@ -131,7 +131,9 @@ class Coordinator(Repair):
         stood_still = now - self._beat_at > 3 * self._period
         self._beat_at = now
         if not self.ladder.is_member or stood_still:
-            self.tree.begin(now, out)
+            self.tree.begin(now)
+        if not self.ladder.is_member:
+            return
         self.tree.look(now, out)
         self.descent.age(now, now - self.ladder.settings.null_misses * self._refresh_period, out)
         if self.tree.leads:
@@ -139,7 +141,7 @@ class Coordinator(Repair):
             whole = not self.descent.absent()
             self.account.looked(now, whole)
             self._whole = whole and now >= self._healing_until
-            if self.tree.speaks(now) and self.ladder.is_member:  # event 5
+            if self.tree.speaks(now):  # event 5
                 out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
         elif self.tree.coordinator is not None and now >= self._refresh_at:
             self._refresh(now, self.tree.coordinator, out)

@@ -66,18 +66,19 @@ class CoordinatorTree:
         """Whether `other` may follow `one`."""
         return self._own.leads(one, other)
 
-    def begin(self, now: float, out: Effects) -> None:
-        """Nothing is known; a member that nobody may lead need not wait."""
+    def begin(self, now: float) -> None:
+        """Nothing is known."""
         self.coordinator = None
         self._heard_at = now
-        if not self.list():
-            self._take_over(now, out)
-            self._quiet_until = now
+        self._timer.set(inf)
 
     def look(self, now: float, out: Effects) -> None:
-        """Event 1: the coordinator, or any, was not heard for mδ."""
+        """Event 1: the coordinator, or any, was not heard for mδ. A member that nobody may lead need not wait."""
         settings = self._ladder.settings
-        if not self.leads and now - self._heard_at > settings.null_misses * settings.null_period:
+        if self.coordinator is None and not self.list():
+            self._take_over(now, out)
+            self._quiet_until = now
+        elif not self.leads and now - self._heard_at > settings.null_misses * settings.null_period:
             self.search(now, out)
 
     def search(self, now: float, out: Effects) -> None:
