@@ -17,11 +17,12 @@ so. Thus a packet that reached one member before its sender failed comes to ever
 
 from collections import deque
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from gossamer.core.asking import Asking
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
-from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.effects import Multicast, Note, Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Descendants, IAmCoordinator, Request
 from gossamer.core.packet_sets import Horizon, PacketSets, intersection, take
@@ -104,6 +105,12 @@ class Coordinator(Repair):
         self._beat_at = now
         self.tree.begin(now)
         self._beat.set(now + (self.ladder.rng.random() * self._period if self.tree.list() else 0.0))
+
+    def leaving(self, now: float, out: Effects) -> None:
+        """A member on its way out leads nobody, and follows nobody."""
+        self._beat.set(inf)
+        self.tree.begin(now)
+        out.append(Note("coordinator", phase="leaving"))
 
     def reconnected(self, now: float, out: Effects) -> None:
         """Much may have been missed: look for the others at once."""

@@ -36,6 +36,7 @@ class OneCoordinator:
         self._patience_ns = round(settle_s(metadata) * 1e9)
         self._sides = Sides()
         self._follows: dict[int, _Follows] = {}
+        self._leaving: set[int] = set()
         self._right: dict[str, int] = {}  # when each side was last seen to be right
         self._end = 0
         self.found = Findings(self.name)
@@ -50,11 +51,14 @@ class OneCoordinator:
             if kind == "coordinator":
                 self._look(self._sides.of(member), t_ns)
                 self._follows[member] = said
+                if said.whom == _NOBODY:
+                    self._leaving.add(member)
                 continue
             for side in self._sides.about_to_change(rows, i):
                 self._check(side, t_ns)
                 if kind == "leave" or (kind == "join" and rows.sender[i] == -1) or _forgets(rows, i):
                     self._follows[member] = said
+                    self._leaving.discard(member)
             self._sides.change(rows, i)
 
     def finish(self) -> list[Violation]:
@@ -76,7 +80,8 @@ class OneCoordinator:
 
     def _wrong(self, side: str) -> list[tuple[str, list[int]]]:
         """What is wrong with a side now, and the rows that show it."""
-        there = {member: self._follows.get(member, _Follows()) for member in self._sides.members(side)}
+        members = [member for member in self._sides.members(side) if member not in self._leaving]
+        there = {member: self._follows.get(member, _Follows()) for member in members}
         leaders = [member for member, follows in there.items() if follows.whom == member]
         wrong = []
         if len(leaders) > 1:

@@ -46,7 +46,7 @@ class SameMessages:
     def feed(self, rows: Rows) -> None:
         if len(rows):
             self._end = int(rows.t_ns[-1])
-        rows = rows.of("deliver", "lost", *CHANGES)
+        rows = rows.of("deliver", "lost", "coordinator", *CHANGES)
         for i in range(len(rows)):
             kind, t_ns, member = KINDS[rows.kind[i]], int(rows.t_ns[i]), int(rows.member[i])
             if kind in ("deliver", "lost"):
@@ -54,6 +54,10 @@ class SameMessages:
                 self._has.setdefault(member, {}).setdefault(sender, RangeSet()).add(seqno)
                 self._recent.append((t_ns, member, sender, seqno))
                 self._forget_old(t_ns)
+                continue
+            if kind == "coordinator":
+                if rows.peer[i] == -1:
+                    self._excused.add(member)  # it is on its way out
                 continue
             for side in self._sides.about_to_change(rows, i):
                 self._check(side, t_ns, int(rows.number[i]))

@@ -29,7 +29,8 @@ without a name it is alone: it is offline, or stands still. All begin on side `0
 | flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
 what it published since the last such row will not be logged |
 | coordinator | member now follows peer, or leads itself and perhaps others (peer = member); phase `elected` if it has \
-taken over for itself, `attached` if sender answered its probe so, `told` if peer said it |
+taken over for itself, `attached` if sender answered its probe so, `told` if peer said it; with \
+phase `leaving` (peer = -1), that it follows nobody any more |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
 """
