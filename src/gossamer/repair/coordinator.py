@@ -243,7 +243,7 @@ class Coordinator(Repair):
         if message.complete:
             self.descent.lacking_here({source, *message.others}, {sender: lacking})
         lacking.subtract(self._fetching.get(sender, RangeSet()))
-        if lacking:
+        if lacking and not self.ladder.is_logger:
             self._holders[sender] = source
             self._fetching.setdefault(sender, RangeSet()).update(lacking)
             self._new.setdefault(sender, RangeSet()).update(lacking)
@@ -261,12 +261,14 @@ class Coordinator(Repair):
         """Ask at once, if it was lost in passing; else the coordinator, a moment later: many may lack the same."""
         self._asking.add(sender, first, last)
         self._found.append((self._ticks, sender, first, last))
+        self._retry.arm(now + self.ladder.settings.retry_period)
+        if self._told and self.ladder.is_logger:
+            return  # senders repeat to a logger what it does not have: it asks for what does not come
         self._new.setdefault(sender, RangeSet()).add(first, last)
         self._new_told |= self._told
         at_once = self.tree.leads or (self._whole and not self._told)
         wait = 0.0 if at_once else self.ladder.rng.random() * self.descent.gather_s
         self._instant_over.set(min(self._instant_over.deadline, now + wait))
-        self._retry.arm(now + self.ladder.settings.retry_period)
 
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn."""
