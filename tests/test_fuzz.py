@@ -31,7 +31,9 @@ from gossamer.core.messages import (
     Ack,
     Challenge,
     Collected,
+    CoordinatorIs,
     Data,
+    Descendants,
     Digest,
     Echo,
     Gossip,
@@ -39,6 +41,7 @@ from gossamer.core.messages import (
     Heartbeats,
     Holdings,
     HowFar,
+    IAmCoordinator,
     Join,
     Leave,
     LetGo,
@@ -54,6 +57,7 @@ from gossamer.core.messages import (
     Recall,
     Repair,
     Request,
+    Seek,
     SeenReport,
     Solicit,
     ViewUpdate,
@@ -76,6 +80,7 @@ HUGE = (1 << 31, 1 << 53, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 2, (1 << 
 EXTRAS: list[dict[str, Any]] = [
     {},
     {"ordering": "fifo", "window": 64, "reach": 128, "request_packets": 8, "patience": 0.01, "unlisten_after": 0.1},
+    {"repair": ["negative", "coordinator", "logger"], "buffering": "size", "buffer_packets": 30},
     {"multicast_after": 2, "retention_bytes": 1000, "rate_limit": 1000.0, "recovery": "at-least-once"},
 ]
 
@@ -121,6 +126,10 @@ class Liar:
                 lambda: Progress(numbers()),
                 lambda: Parity(number(), number(), number(), rng.randbytes(rng.randrange(40))),
                 lambda: LossReport(number(), number()),
+                lambda: Seek(number()),
+                lambda: CoordinatorIs(self.who(), number()),
+                lambda: IAmCoordinator(numbers(), rng.random() < 0.5),
+                lambda: Descendants(numbers(), sets(), self.others(), rng.random() < 0.5),
                 lambda: Recall(number()),
                 lambda: Holdings(sets(), rng.choice((0, number())), rng.randrange(3), rng.randrange(3), sets()),
                 lambda: Profile(number(), b"{}"),
@@ -158,6 +167,9 @@ class Liar:
 
     def sets(self) -> dict[int, RangeSet]:
         return {self.who(): self.ranges() for _ in range(self.rng.randrange(3))}
+
+    def others(self) -> dict[int, dict[int, RangeSet]]:
+        return {self.who(): self.sets() for _ in range(self.rng.randrange(3))}
 
     def ranges(self) -> RangeSet:
         found = RangeSet()

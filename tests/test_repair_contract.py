@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.core.inputs import Received
-from gossamer.core.messages import Data
+from gossamer.core.messages import Data, Descendants, Gossip
 from gossamer.core.packets import Packet
 
 from .papers.hand import Table
@@ -18,6 +18,11 @@ REPAIRS = {
     "negative, asking again": lambda: Table("rpbcast", 4, ask_again=0.01, round_trips=True, request_packets=4),
     "digest": lambda: Table("pbcast", 4),
     "digest, then logger": lambda: Table("pbcast", 4, loggers=(3,)),
+    "coordinator": lambda: Table("redelivery", 4),
+    "coordinator, then logger": lambda: Table("redelivery", 4, loggers=(3,)),
+    "negative, coordinator, logger": lambda: Table(
+        "rpbcast", 4, loggers=(3,), repair=["negative", "coordinator", "logger"]
+    ),
 }
 
 
@@ -81,7 +86,8 @@ def test_nobody_is_asked_for_what_is_not_missing(table):
     table.letters.clear()
     table.wait(2.0, pass_on=False)
     assert not [letter for letter in table.letters if letter.message.kind == "request"]
-    assert not [letter for letter in table.letters if letter.message.kind == "gossip" and letter.message.missing]
+    asking = (letter.message for letter in table.letters if isinstance(letter.message, Gossip | Descendants))
+    assert not [message for message in asking if message.missing]
 
 
 def test_a_forged_packet_in_ones_own_name_is_not_delivered(table):

@@ -18,7 +18,7 @@ from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 from tests.papers.hand import Table
 
-LIVE_KINDS = ["rpbcast", "pbcast", "lbrm", "basic"]
+LIVE_KINDS = ["rpbcast", "pbcast", "lbrm", "basic", "redelivery"]
 
 
 def test_what_is_in_flight_when_a_member_leaves_is_not_repeated_to_it_forever():

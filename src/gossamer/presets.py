@@ -28,6 +28,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "selection": "uniform",
         "multicast_after": 2,
     },
+    "redelivery": {"repair": "coordinator", "buffering": "size", "buffer_packets": 100_000},
 }
 
 
@@ -54,6 +55,7 @@ LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "lbrm": {"repair": ["logger"]},
     "rpbcast": {"repair": ["negative", "logger"], "buffering": "size"},
     "pbcast": {"repair": ["digest", "logger"], "buffering": "size", "gc_rounds": 100},
+    "redelivery": {"repair": ["coordinator", "logger"], "null_period": 0.1, "probe_period": 0.05},
 }
 """What live groups set for each preset: a logger may come to any of them that repairs, and buffers count bytes.
 

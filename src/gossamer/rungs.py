@@ -40,7 +40,9 @@ from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
+from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.digest import digest_gossip
+from gossamer.repair.priority_lists import fault_of
 from gossamer.repair.retries import negative_gossip
 
 DISSEMINATIONS: Final[Mapping[str, type[Rung]]] = {"multicast": MulticastPass, "copies": CopiesPass, "trees": Trees}
@@ -48,6 +50,7 @@ REPAIRS: Final[Mapping[str, Callable[[ProtocolSettings], type[Repair]]]] = {
     "acknowledged": lambda settings: Acknowledged,
     "negative": negative_gossip,
     "digest": digest_gossip,
+    "coordinator": lambda settings: Coordinator,
     "logger": lambda settings: LoggerRepair,
 }
 BUFFERS: Final[Mapping[str, type[Buffer]]] = {"none": NoBuffer, "age": ByAge, "size": BySize}
@@ -171,7 +174,9 @@ def tells_stability(settings: ProtocolSettings) -> bool:
 def promises(settings: ProtocolSettings) -> tuple[str, ...]:
     """What a protocol claims of every run, in the words of the specification checkers."""
     last = settings.repair[-1:]
-    declared = [d.promises for name, word, d in _declared(settings) if name != "repair" or word in last]
+    declared = [
+        d.always + (d.promises if name != "repair" or word in last else ()) for name, word, d in _declared(settings)
+    ]
     return (*_KERNEL, *dict.fromkeys(promise for promises in declared for promise in promises))
 
 
@@ -181,9 +186,17 @@ def bounds(settings: ProtocolSettings) -> dict[str, int]:
     return {"buffer": most} if most else {}
 
 
+def settle_s(settings: ProtocolSettings, members: int) -> float:
+    """How long it takes, at the most, until members that reach each other have one coordinator: twice what it takes to
+    miss one, to probe everybody, and to hear of the one that remains."""
+    once = (2 * settings.null_misses + 4) * settings.null_period + members * settings.probe_period
+    return 2 * once
+
+
 def check(settings: ProtocolSettings) -> None:
     """SettingError, in one line that says what to change, for a combination that cannot work."""
     _check_chain(settings.repair)
+    _check_lists(settings)
     declared = list(_declared(settings))
     provided = {word: (name, value) for name, value, declares in declared for word in declares.provides}
     for name, value, declares in declared:
@@ -205,6 +218,12 @@ def _check_chain(repair: tuple[str, ...]) -> None:
         place = REPAIRS[word](ProtocolSettings()).place
         if (place == "first" and at > 0) or (place == "last" and at < len(repair) - 1):
             raise SettingError(f"{shown}: {word} must come {place}")
+
+
+def _check_lists(settings: ProtocolSettings) -> None:
+    fault = fault_of(dict(enumerate(settings.lists)))
+    if fault:
+        raise SettingError(f"protocol.lists: {fault}; lists must be acyclic and jointly complete (001 §4.2)")
 
 
 def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]:

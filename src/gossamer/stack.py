@@ -203,6 +203,10 @@ class Stack:
         """The members in reach that may lack packets of this one, and up to which number each has them all."""
         return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
 
+    def partition(self, now: float) -> dict[str, Any]:
+        """Where this member stands in a group that may be divided; empty if there are no coordinators."""
+        return {name: value for hook in self._hooks.partition for name, value in hook(now).items()}
+
     def full(self) -> str:
         """Why nothing can be sent now; empty if it can."""
         if not self.is_member:

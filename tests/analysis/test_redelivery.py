@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from gossamer.analysis import redelivery
+from gossamer.sim.run import simulate
+from gossamer.sim.scenario import parse
 
 
 def test_crossings_by_hand():
@@ -64,6 +66,24 @@ def test_control_messages_equal_simulation():
     nulls = np.floor(gaps / 1.5)
     predicted = redelivery.control_messages(20, 0.5, 200_000, 1.5)
     assert abs(nulls.sum() - predicted) < 4 * nulls.std() * math.sqrt(100_000)
+
+
+def test_tree_messages_equal_simulation():
+    """No failures, 20 s, without the first election; within a twentieth. Reference: 001 §6"""
+    for members in (4, 16):
+        sent = [_control(members, duration) for duration in (5.0, 25.0)]
+        assert (sent[1] - sent[0]) / 20.0 == pytest.approx(redelivery.tree_messages(members, 0.25), rel=0.05)
+
+
+def _control(members: int, duration: float) -> int:
+    table = {"duration": duration, "linger": 1.0, "topology": {"kind": "lan", "members": members}}
+    made = parse({**table, "traffic": {"senders": 2, "rate": 10.0}, "protocol": {"name": "redelivery"}})
+    return int(simulate(made)["overhead"]["packets"])
+
+
+def test_recovery_by_hand():
+    """100 packets/s missed for 30 s, at 1,000 repairs/s. Reference: 001 §6"""
+    assert redelivery.recovery_s(100.0, 30.0, 1000.0) == 3.0
 
 
 @pytest.mark.parametrize(

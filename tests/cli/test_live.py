@@ -117,6 +117,30 @@ def test_stats_and_members_are_asked_over_the_network():
     assert "nobody" in err
 
 
+def test_partitions_show_who_coordinates_whom():
+    place = settings(protocol="redelivery")
+    where = ("--address", place.address, "--json")
+    with gossamer.join_sync(GROUP, place) as here, gossamer.join_sync(GROUP, place) as there:
+        wait_for_members(here, 2)
+        end = time.monotonic() + PATIENCE_S
+        while here.stats()["partition"]["coordinator"] != there.stats()["partition"]["coordinator"]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        status, out, _ = gossamer_says("partitions", GROUP, *where)
+        (side,) = json.loads(out)
+        assert status == 0
+        assert {member["member"] for member in side["members"]} == {here.me, there.me}
+        assert side["coordinator"]["member"] == min(here.me, there.me)
+        assert side["absent"] == []
+
+
+def test_partitions_of_a_group_without_coordinators_say_so():
+    place = settings()
+    with gossamer.join_sync(GROUP, place):
+        status, out, _ = gossamer_says("partitions", GROUP, "--address", place.address)
+        assert (status, out.strip()) == (0, f"group {GROUP} has no coordinators: its protocol is rpbcast")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -39,6 +39,7 @@ KINDS = [
     *(("pbcast", logged) for logged in (False, True)),
     ("lbrm", True),
     *(("basic", logged) for logged in (False, True)),
+    *(("redelivery", logged) for logged in (False, True)),
 ]
 
 

@@ -139,7 +139,7 @@ class Table:
         if isinstance(effect, Unicast):
             self.letters.append(Letter(member, effect.to, effect.message))
         elif isinstance(effect, Multicast):
-            self.letters += [Letter(member, to, effect.message) for to in self.stacks if to != member]
+            self.letters += [Letter(member, to, effect.message) for to in effect.to or self.stacks if to != member]
         elif isinstance(effect, Deliver):
             self.delivered.setdefault(member, []).extend(effect.run)
         elif isinstance(effect, ReportLost):
@@ -156,4 +156,4 @@ class Table:
             for seqno in range(effect.first, effect.last + 1):
                 packet = self.logs.get(member, {}).get((effect.sender, seqno))
                 if packet is not None:
-                    self.letters.append(Letter(member, effect.to, Repair(packet, LOGGER)))
+                    self.letters += [Letter(member, to, Repair(packet, LOGGER)) for to in (effect.to, *effect.also)]

@@ -37,6 +37,31 @@ def test_multicast_on_a_tree_crosses_each_link_once_and_unicast_its_path(scenari
     assert result["deliveries"]["actual"] == sent * 9
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("bandwidth", [0.0, 1e9])
+def test_an_addressed_multicast_reaches_only_those_addressed_and_crosses_each_link_to_them_once(
+    scenario, exact, bandwidth
+):
+    """Reference: 001 §2.2"""
+    topology = {"kind": "tree", "members": 15, "branching": 2, "latency": 0.01, "bandwidth": bandwidth}
+    made = scenario(topology=topology)
+    later: list = []
+    if exact:
+        network: Network = HopNetwork(build_topology(made), made, Random(1), lambda at, do: later.append(do))
+    else:
+        network = Network(build_topology(made), made, Random(1))
+
+    def send(arrive):
+        network.multicast(0.0, 0, 100, arrive, to=(7, 8, 14))
+        while later:
+            later.pop(0)()
+
+    assert sorted(arrivals_of(network, send)) == [7, 8, 14]
+    crossed = {link: packets for link, (packets, _) in network.accounting.per_link().items()}
+    ways = [network.router.path(0, member) or [] for member in (7, 8, 14)]
+    assert crossed == {link // 2: 1 for way in ways for link in way}
+
+
 def test_latency_is_propagation_plus_transmission_on_each_link(scenario):
     made = scenario(topology={"kind": "tree", "members": 3, "branching": 2, "latency": 0.01, "bandwidth": 1e6})
     network = Network(build_topology(made), made, Random(1))

@@ -21,6 +21,9 @@ from gossamer.logging.logger import Logger
 from gossamer.logging.send_buffer import SendBuffer
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
+from gossamer.repair.coordinator import Coordinator
+from gossamer.repair.last_numbers import LastNumbers
+from gossamer.repair.priority_lists import OwnList
 from gossamer.sim.checked import traced
 from gossamer.sim.network import Network
 from gossamer.sim.scenario import Scenario, parse
@@ -46,6 +49,14 @@ def scenario(
     )
 
 
+def divided(sides: list[list[int]], *faults: dict[str, Any]) -> Scenario:
+    """A group with coordinators that is in parts for longer than it takes to find one for each."""
+    table = scenario("redelivery").as_dict() | {"protocol": {"name": "redelivery"}, "duration": 12.0}
+    table["fault"] = [*faults, {"at": 1.0, "kind": "partition", "members": sides, "for": 10.0}]
+    table["loss"] = {"member": 0.0}
+    return parse(table)
+
+
 AWAY = [{"at": 0.5, "kind": "disconnect", "members": [2], "for": 2.0}]
 GONE = [{"at": 1.0, "kind": "leave", "members": [2]}]
 CUT = [{"at": 0.5, "kind": "partition", "members": [[0, 1, 2], [3, 4, 5]], "for": 2.0}]
@@ -58,6 +69,10 @@ COPIES = scenario("rpbcast", loggers=2, log_copies=2)
 LOSSY = scenario("rpbcast", loggers=0, gc_rounds=1, peer_rounds=2)
 HEALED = scenario("rpbcast", CUT, suspect_after=0.5, grace=HEAL_S + 5)
 SHRUNK = scenario("rpbcast", GONE, grace=HEAL_S + 5)
+ALONE = divided([[0], [1, 2, 3, 4, 5]])
+PAIRS = divided([[0, 1], [2, 3], [4, 5]])
+HALVES = divided([[0, 1], [2, 3, 4, 5]])
+DEAF = divided([[0, 1, 2], [3, 4, 5]], {"at": 0.85, "kind": "lose", "members": [4], "packets": 50})
 
 
 class DeliversTwice(Stack):
@@ -229,6 +244,64 @@ class ClingsToItsView(Stack):
         return super().step(now, happened)
 
 
+class Led(Stack):
+    """Something is wrong with the coordinators."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        (self.led,) = (repair for repair in self.gaps.repairs if isinstance(repair, Coordinator))
+        self.spoil()
+
+    def spoil(self):
+        raise NotImplementedError
+
+
+class Reversed(OwnList):
+    def leads(self, one, other):
+        return one > other
+
+
+class HasCyclicLists(Led):
+    """Odd members turn the order around, so that members 1 and 2 are on each other's lists, as are others."""
+
+    def spoil(self):
+        self.led.tree._own = Reversed(self.me) if self.me % 2 else OwnList(self.me)
+
+
+class HasIncompleteLists(Led):
+    """001 §4.2: members 4 and 5 do not know that either may lead the other."""
+
+    def spoil(self):
+        self.led.tree._own = OwnList(self.me, {m: list(range(min(m, 4))) for m in range(6)})
+
+
+class AnswersWithAStaleCoordinator(Led):
+    """Member 1 never notices that its coordinator is gone, and sends everybody there."""
+
+    def spoil(self):
+        if self.me == 1:
+            self.led.tree.look = lambda now, out: None
+
+
+class FillsByUnicast(Led):
+    def spoil(self):
+        send = self.led.descent._send_one
+        self.led.descent._send_one = lambda members, *rest: [send((member,), *rest) for member in members]
+
+
+class Mute(LastNumbers):
+    def named(self):
+        return {}
+
+
+class FillsOnlyWhatItIsAskedFor(Led):
+    """It neither says how far senders have come nor looks at how far others have them."""
+
+    def spoil(self):
+        self.led._numbers = Mute(self)
+        self.led.descent._beyond = lambda message, latest: {}
+
+
 Mutant = Callable[..., Stack]
 BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (DeliversTwice, RELIABLE, "reliable-multicast", "again"),
@@ -250,6 +323,11 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (BelievesInPrefixes, RELIABLE, "durability", "before it was logged"),
     (IsContentWithOneCopy, COPIES, "durability", "before it was logged"),
     (LetsItselfBeDeclaredDead, HEALED, "one-view", "as disconnected, though it is there"),
+    (HasCyclicLists, ALONE, "one-coordinator", ""),
+    (HasIncompleteLists, PAIRS, "one-coordinator", "members 4, 5 of one side all coordinate"),
+    (AnswersWithAStaleCoordinator, ALONE, "one-coordinator", "follows 0, which is not on its side"),
+    (FillsByUnicast, HALVES, "one-crossing", "copies after the network healed"),
+    (FillsOnlyWhatItIsAskedFor, DEAF, "same-messages", "which others of its side have"),
     (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]
 

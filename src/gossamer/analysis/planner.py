@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossamer.analysis import bimodal, buffering, checks, convergence
+from gossamer.analysis import bimodal, buffering, checks, convergence, redelivery
 from gossamer.analysis.binomial import FloatArray, pmf
 from gossamer.analysis.forecast import Demand, Forecast, Sizes, forecast
 from gossamer.analysis.timeline import STEPS, found_survival
@@ -33,6 +33,9 @@ FANOUT_MAX = 8
 ROUNDS_MAX = 1000
 BIMODAL_MEMBERS_MAX = 200
 _IGNORED = 1e-45
+NULL_PERIOD_S = 0.25
+SERVICE_LIMIT = 1000.0
+"""The defaults of `null_period` and `service_limit`."""
 CRASH = 0.001
 """004 §6: the chance that a process crashes during a run, used for what pbcast alone would need."""
 
@@ -89,6 +92,7 @@ def plan(demand: Demand, sizes: Sizes) -> Plan:
         *_latency(expected),
         *_logger(expected),
         *_pbcast(demand),
+        *_coordinators(demand),
     )
     return Plan(demand, settings, entries, expected)
 
@@ -362,6 +366,41 @@ def _pbcast(demand: Demand) -> tuple[PlanEntry, ...]:
     return (
         PlanEntry("pbcast_rounds", rounds, "rounds", "push recurrence from n (1-loss) members", "000 §4.2.2; 004 §6"),
         PlanEntry("pbcast_fanout", fanout, "gossips", formula, "004 App. A, Figure 4"),
+    )
+
+
+def _coordinators(demand: Demand) -> tuple[PlanEntry, ...]:
+    """What coordinators would cost as a further repair, and save after a partition."""
+    half = demand.members // 2
+    return (
+        PlanEntry(
+            "coordinator_control",
+            redelivery.tree_messages(demand.members, NULL_PERIOD_S),
+            "messages/s",
+            "1/null_period + 5/4 (n-1)/(max(2 null_period, 5 ms n) + null_period/2), whoever publishes",
+            "001 §4, §6",
+        ),
+        PlanEntry(
+            "coordinator_crossings",
+            redelivery.crossings(half, 1, "coordinator", demand.loss),
+            "copies/packet",
+            "over a mended link: 1/(1-loss)",
+            "001 §6",
+        ),
+        PlanEntry(
+            "peer_crossings",
+            redelivery.crossings(half, 1, "basic", demand.loss),
+            "copies/packet",
+            "without coordinators: one for each member behind the link, n/2 (1/(1-loss))",
+            "001 §6",
+        ),
+        PlanEntry(
+            "coordinator_recovery",
+            redelivery.recovery_s(demand.rate, 1.0, SERVICE_LIMIT),
+            "s/s of partition",
+            f"rate/service_limit, {SERVICE_LIMIT:g} repairs/s",
+            "001 §6",
+        ),
     )
 
 

@@ -10,6 +10,12 @@ import math
 from gossamer.analysis import checks
 
 ALGORITHMS = ("coordinator", "basic")
+REFRESH_PERIODS = 2
+"""A follower says that it is there after this many null periods, ..."""
+REFRESH_S = 0.005
+"""... or after so long for each member, if that is longer."""
+MEASURE_REFRESHES = 8
+"""Once in this many times it also asks another member for an answer, to measure the distance."""
 
 
 def crossings(members: int, packets: int, algorithm: str = "coordinator", loss: float = 0.0) -> float:
@@ -76,3 +82,30 @@ def control_messages(
     expected = rate * silence_s
     per_silence = expected / math.expm1(min(expected, 700.0)) if expected > 0.0 else 1.0
     return per_silence * duration_s / silence_s
+
+
+def tree_messages(members: int, null_period_s: float) -> float:
+    """Expected control messages per second of our coordinator tree, while nothing is wrong and whoever publishes.
+
+    One null message of the coordinator per period, and from each of its n - 1 followers, at the first end of a
+    period after max(2 period, 5 ms n), a sign that it is there, and now and then a probe and its answer:
+
+        1 / period + (n - 1) (1 + 2 / 8) / (max(2 period, 0.005 n) + period / 2).
+
+    Reference: 001 §4, §6
+    """
+    checks.whole("members", members, 1)
+    checks.positive("null_period_s", null_period_s)
+    refresh = max(REFRESH_PERIODS * null_period_s, REFRESH_S * members) + null_period_s / 2.0
+    return 1.0 / null_period_s + (members - 1) * (1.0 + 2.0 / MEASURE_REFRESHES) / refresh
+
+
+def recovery_s(rate: float, outage_s: float, service_limit: float) -> float:
+    """Expected time until what was published in an outage is sent to the other side, once: rate outage / limit.
+
+    Reference: 001 §6
+    """
+    checks.at_least("rate", rate, 0.0)
+    checks.at_least("outage_s", outage_s, 0.0)
+    checks.positive("service_limit", service_limit)
+    return rate * outage_s / service_limit

@@ -11,6 +11,7 @@ from gossamer.cli.experiment import app as experiment
 from gossamer.cli.key import app as key
 from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
+from gossamer.cli.partitions import partitions
 from gossamer.cli.pipeline import app as pipeline
 from gossamer.cli.plan import plan
 from gossamer.cli.pub import pub
@@ -33,6 +34,7 @@ app.command()(sub)
 app.command()(logger)
 app.command()(members)
 app.command()(stats)
+app.command()(partitions)
 app.command()(simulate)
 app.command()(check)
 app.command()(plan)

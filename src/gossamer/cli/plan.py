@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gossamer.cli.plan_check import Check
 
 PLOT_KINDS = (".svg", ".png", ".pdf")
-SECTIONS_END = ("copies", "buffer_bytes", "overhead_bandwidth", "latency_p99.9", "logger_gossips")
+SECTIONS_END = ("copies", "buffer_bytes", "overhead_bandwidth", "latency_p99.9", "logger_gossips", "pbcast_fanout")
 
 
 def plan(

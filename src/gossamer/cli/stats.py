@@ -43,7 +43,7 @@ def stats(
         Console().print(ledger(f"group {group}", profiles))
         if any(profile["stats"]["published"] for profile in profiles):
             Console().print(senders(profiles))
-    return _heard(group, profiles)
+    return heard(group, profiles)
 
 
 def members(
@@ -76,7 +76,7 @@ def members(
                 profile["name"], str(profile["member"]), profile["address"], role, f"{profile['uptime']:.0f} s", knows
             )
         Console().print(table)
-    return _heard(group, profiles)
+    return heard(group, profiles)
 
 
 def ledger(title: str, profiles: list[dict[str, Any]]) -> Table:
@@ -130,7 +130,8 @@ def _sender(one: dict[str, Any], names: dict[str, str]) -> list[str]:
     ]
 
 
-def _heard(group: str, profiles: list[dict[str, Any]]) -> int:
+def heard(group: str, profiles: list[dict[str, Any]]) -> int:
+    """The exit code: 0 if anybody has answered; else say what may be wrong."""
     if profiles:
         return 0
     typer.echo(

@@ -201,6 +201,12 @@ class Asking:
         if new and self._times_out:
             self._requests.append(_Request(now, {sender: some.copy() for sender, some in new.items()}))
 
+    def unask(self, numbers: PacketSets) -> None:
+        """These are not on their way: whoever was asked for them does not have them."""
+        if self._counted:
+            self._asked = difference(self._asked, numbers)
+            self._asked_count = count(self._asked)
+
     def did_not_come(self, numbers: PacketSets) -> None:
         """What was asked for of these was lost on its way: it may be asked for again."""
         if self._counted:

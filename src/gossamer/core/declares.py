@@ -34,6 +34,8 @@ class Declares:
 
     promises: tuple[str, ...] = ()
     """What holds in every run, if this is the last word on it: see `spec.promises`."""
+    always: tuple[str, ...] = ()
+    """What holds in every run, also if another choice has the last word."""
     needs: tuple[str, ...] = ()
     provides: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()

@@ -22,11 +22,14 @@ from gossamer.core.packets import Run
 class Multicast:
     """Send to the whole group, unreliably. The sender does not hear itself.
 
-    `hops` limits how far it goes (the TTL of IP multicast); 0 is as far as the group reaches.
+    `hops` limits how far it goes (the TTL of IP multicast); 0 is as far as the group reaches. `to` are the members that
+    it is meant for (001 §2.2: a multicast with a list of addresses); nobody means everybody. A network that cannot
+    address a part of a group may take it to the others, too.
     """
 
     message: Message
     hops: int = 0
+    to: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -104,12 +107,16 @@ class Persist:
 
 @dataclass(slots=True)
 class Replay:
-    """Read `first..last` of `sender` from this member's log and send it to `to` as a logger's repairs."""
+    """Read `first..last` of `sender` from this member's log and send it to `to` as a logger's repairs.
+
+    If it is meant for others as well, these are `also`: then one multicast serves them all.
+    """
 
     to: int
     sender: int
     first: int
     last: int
+    also: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

@@ -161,6 +161,10 @@ class Rung:
         """Members that may lack packets of this member, as far as this rung knows, and how far each has them."""
         return {}
 
+    def partition(self, now: float) -> dict[str, Any]:
+        """Where this member stands in a group that may be divided, for those who look; empty if the rung knows not."""
+        return {}
+
     def buffered(self) -> int:
         """How many packets this rung keeps, apart from the member's buffer."""
         return 0

@@ -222,6 +222,51 @@ class Confirmed:
 
 
 @dataclass(slots=True)
+class Seek:
+    """The probe of 001: who is your coordinator? `stamp` is the source's clock in microseconds, to be echoed."""
+
+    kind: ClassVar[str] = "gossip"
+    stamp: int
+
+
+@dataclass(slots=True)
+class CoordinatorIs:
+    """The answer to a `Seek`: the source follows `coordinator`, which may be itself."""
+
+    kind: ClassVar[str] = "gossip"
+    coordinator: int
+    stamp: int
+
+
+@dataclass(slots=True)
+class IAmCoordinator:
+    """The source coordinates whoever hears this, and lives (001 §4: a null message for all senders at once).
+
+    `lasts` are last numbers of some senders, as the source knew them a while ago: what is on its way is not among them.
+    `whole` says that all members of the group follow it.
+    """
+
+    kind: ClassVar[str] = "heartbeat"
+    lasts: Horizon
+    whole: bool = True
+
+
+@dataclass(slots=True)
+class Descendants:
+    """DESC of 001: what the source and those that follow it have and lack, to the coordinator that may fill it.
+
+    `lasts` is the highest number of each sender (of all that are known, if `complete`), `missing` what is lacking below
+    it. `others` are those that follow the source, each with what it lacks besides.
+    """
+
+    kind: ClassVar[str] = "gossip"
+    lasts: Horizon
+    missing: PacketSets
+    others: dict[int, PacketSets] = field(default_factory=dict)
+    complete: bool = False
+
+
+@dataclass(slots=True)
 class Recall:
     """Which of the packets of before does the log hold that were logged since then (nanoseconds since the epoch)?"""
 
@@ -357,6 +402,10 @@ Message = (
     | Progress
     | Confirm
     | Confirmed
+    | Seek
+    | CoordinatorIs
+    | IAmCoordinator
+    | Descendants
     | Recall
     | Holdings
     | Probe

@@ -24,7 +24,7 @@ class ProtocolSettings:
         (),
         "How gaps are filled: a chain in which each repair passes on what it cannot fill. A single word is a chain of"
         " one, followed by `logger` if there are loggers; `none` is an empty chain.",
-        choices=("acknowledged", "negative", "digest", "logger"),
+        choices=("acknowledged", "negative", "digest", "coordinator", "logger"),
     )
     buffering: str = setting(
         "none",
@@ -156,6 +156,36 @@ class ProtocolSettings:
     region_hops: int = setting(3, "How far a regional multicast travels.", unit="hops", low=1, high=255)
     trees: int = setting(4, "Number of random spanning trees to choose from (004 §4).", low=1, high=255)
     tree_degree: int = setting(2, "Children of each node in such a tree.", low=1, high=255)
+
+    # Coordinators.
+    null_period: float = setting(
+        0.25,
+        "How often a coordinator says that it lives (001 §4, δ). Shorter periods notice losses and partitions sooner,"
+        " at the price of a multicast each.",
+        unit="s",
+        above=0,
+        high=3600,
+    )
+    null_misses: int = setting(
+        3, "A coordinator that was not heard for this many periods is gone (001 §4, m).", low=1, high=1000
+    )
+    probe_period: float = setting(
+        0.1,
+        "How long a member that looks for a coordinator waits for an answer before it asks the next on its list.",
+        unit="s",
+        above=0,
+        high=3600,
+    )
+    priority: str = setting(
+        "measured",
+        "In which order members look for a coordinator: by measured round trips (loggers and low numbers lead); in"
+        " simulations also by the distances in the network, from member 0 (`sdf`, 001 §5.1), or in any order that is"
+        " correct (`arbitrary`, 001 §4.2).",
+        choices=("measured", "sdf", "arbitrary"),
+    )
+    lists: tuple[tuple[int, ...], ...] = setting(
+        (), "Priority lists of members 0, 1, ... that are given once for all (001 §4.2); empty leaves it to `priority`."
+    )
 
     # Loggers and senders.
     loggers: int = setting(0, "Number of loggers; the last members of the list are the loggers.", low=0, high=1000)

@@ -20,6 +20,7 @@ class Hooks:
     inputs: Sequence[Any] = ()
     leaving: Sequence[Any] = ()
     messages: Sequence[Any] = ()
+    partition: Sequence[Any] = ()
     published: Sequence[Any] = ()
     reconnected: Sequence[Any] = ()
     repaired: Sequence[Any] = ()

@@ -436,6 +436,7 @@ class Group:
             "rates": self._rates(received),
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
+            "partition": stack.partition(member.now()),
         }
 
     @at_home

@@ -370,6 +370,7 @@ class Member:
     def _send_out(self, effects: list[Effect], to_application: list[Effect]) -> None:
         to_group: list[bytes] = []
         to_one: dict[int, list[bytes]] = {}
+        to_some: dict[tuple[int, ...], list[bytes]] = {}
         roster, tracing, first_passes = self.stack.roster, self._recorder.tracing, 0
         for effect in effects:
             if isinstance(effect, Deliver | ReportLost | MarkStable):
@@ -378,6 +379,8 @@ class Member:
                 message = effect.message
                 if effect.hops:
                     self._post.send_to_region(message, effect.hops, roster)
+                elif effect.to:
+                    to_some.setdefault(effect.to, []).extend(self._post.close(message, EVERYONE))
                 elif type(message) is Data and not tracing:  # most of what a publisher does
                     to_group.append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
@@ -393,6 +396,8 @@ class Member:
             self.sent[Data.kind] += first_passes
         if to_group:
             self._post.send_to_group(to_group, roster)
+        for members, datagrams in to_some.items():
+            self._post.send_to_some(datagrams, members, roster)
         for member, datagrams in to_one.items():
             self._post.send_to(member, datagrams, roster)
 
@@ -416,7 +421,10 @@ class Member:
             case Replay() if self.disk is not None:
                 repairs = [self._envelope.repair(LOGGER, entry.datagram) for entry in self.disk.read(effect)]
                 self.sent["repair"] += len(repairs)
-                to_one.setdefault(effect.to, []).extend(repairs)
+                if effect.also:
+                    self._post.send_to_some(repairs, (effect.to, *effect.also), self.stack.roster)
+                else:
+                    to_one.setdefault(effect.to, []).extend(repairs)
             case TellHoldings() if self.disk is not None:
                 for answer in holdings(
                     self.disk.holdings(effect), effect.never_sent, effect.since_ns, self._post.piece_bytes

@@ -69,6 +69,14 @@ class Post:
         else:
             self.send_to_group(datagrams, roster)
 
+    def send_to_some(self, datagrams: list[bytes], to: tuple[int, ...], roster: Roster) -> None:
+        """Send to a few members: by multicast, which IP cannot address to a part of a group, or to each of them."""
+        if self._multicast and len(to) > 1:
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
+            return
+        for member in to:
+            self.send_to(member, datagrams, roster)
+
     def send_to_group(self, datagrams: list[bytes], roster: Roster) -> None:
         """Send by multicast; where there is none, to all members that we know, and to our contacts."""
         if self._multicast:

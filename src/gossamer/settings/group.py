@@ -188,6 +188,8 @@ class Settings:
         durability = {"durable": self.durable, "log_copies": self.copies}
         live = {**LIVE, **mine, **durability, **numbers, **LIVE_PRESETS[self.protocol]}
         protocol = preset(self.protocol, {**live, **self.tuning})
+        if protocol.lists or protocol.priority != "measured":
+            raise SettingError("tuning: lists, and a priority other than 'measured', are for simulations only")
         if resumes(protocol) and self.name == _process_name():
             raise SettingError(
                 "tuning: recovery = 'at-least-once' resumes under the member's name; give it one that stays the same, "

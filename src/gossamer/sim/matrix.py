@@ -33,6 +33,11 @@ _CHAINS: Final = (
     "digest negative logger",
     "acknowledged negative",
     "acknowledged digest logger",
+    "coordinator",
+    "coordinator logger",
+    "negative coordinator",
+    "negative coordinator logger",
+    "acknowledged coordinator",
 )
 
 _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that need, provide or exclude something

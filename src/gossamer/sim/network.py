@@ -77,9 +77,11 @@ class Network:
         """`member` discards the next `packets` that reach it (004 Fig. 14)."""
         self._impair.lose_next(member, packets)
 
-    def multicast(self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0) -> None:
-        """Send to everybody else, or to those within `hops` links."""
-        tree = self.router.tree(source, hops)
+    def multicast(
+        self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0, to: tuple[int, ...] = ()
+    ) -> None:
+        """Send to everybody else, to those within `hops` links, or only to those that it is addressed `to`."""
+        tree = self.router.tree_to(source, to) if to else self.router.tree(source, hops)
         self.accounting.multicast(tree, size)
         if not self._limited:
             self._multicast_unlimited(now, source, tree, size, arrive)
@@ -299,9 +301,11 @@ class HopNetwork(Network):
         super().__init__(topology, scenario, rng)
         self._schedule = schedule
 
-    def multicast(self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0) -> None:
-        """Send to everybody else, or to those within `hops` links, link by link."""
-        tree = self.router.tree(source, hops)
+    def multicast(
+        self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0, to: tuple[int, ...] = ()
+    ) -> None:
+        """Send to everybody else, to those within `hops` links, or only to those addressed, link by link."""
+        tree = self.router.tree_to(source, to) if to else self.router.tree(source, hops)
         children: dict[int, list[int]] = {}
         for position in range(1, len(tree.links)):
             children.setdefault(tree.parents[position], []).append(position)

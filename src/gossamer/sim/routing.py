@@ -5,6 +5,7 @@ everything below a link is one contiguous range: a loss on a link is a loss of t
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gossamer.sim.topology import Topology, routes
@@ -78,6 +79,8 @@ def shared(one: Way, other: Way) -> int:
     return common
 
 
+ADDRESSED_MAX = 1000
+"""Trees that lead to a part of the group are remembered, as many as this."""
 DEPTH_MAX = 64
 """A tree deeper than this is treated like any other network: the ways to its root would fill the memory."""
 
@@ -92,6 +95,7 @@ class Router:
         self._member_at = {node: member for member, node in enumerate(topology.members)}
         self._routes: dict[int, tuple[list[int], list[int]]] = {}
         self._trees: dict[tuple[int, int], Tree] = {}
+        self._addressed: dict[tuple[int, tuple[int, ...]], Tree] = {}
         self._paths: dict[tuple[int, int], list[int] | None] = {}
         self._keeps_paths = len(topology.members) ** 2 <= PATHS_KEPT_MAX
         self.ways = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
@@ -102,12 +106,14 @@ class Router:
         self.down = down
         self._routes.clear()
         self._trees.clear()
+        self._addressed.clear()
         self._paths.clear()
 
     def set_deaf(self, deaf: frozenset[int]) -> None:
         """These members have left the multicast: it is not carried to them."""
         self.deaf = deaf
         self._trees.clear()
+        self._addressed.clear()
 
     def find_link(self, a: int, b: int) -> int | None:
         """The index of the link between two nodes."""
@@ -119,8 +125,17 @@ class Router:
     def tree(self, member: int, hops: int = 0) -> Tree:
         """The multicast tree of a member; only `hops` hops of it, if that is not 0."""
         if (member, hops) not in self._trees:
-            self._trees[member, hops] = self._build_tree(self.topology.members[member], hops)
+            self._trees[member, hops] = self._build_tree(self.topology.members[member], hops, self.topology.members)
         return self._trees[member, hops]
+
+    def tree_to(self, member: int, to: tuple[int, ...]) -> Tree:
+        """The tree of a multicast that is addressed to some members: each link that leads to any of them, once."""
+        if (member, to) not in self._addressed:
+            if len(self._addressed) >= ADDRESSED_MAX:
+                self._addressed.clear()
+            nodes = [self.topology.members[other] for other in to]
+            self._addressed[member, to] = self._build_tree(self.topology.members[member], 0, nodes)
+        return self._addressed[member, to]
 
     def path(self, source: int, target: int) -> list[int] | None:
         """The directed links from one member to another, in order; None if there is no path."""
@@ -174,11 +189,11 @@ class Router:
             node = parent_node[node]
         return links[::-1]
 
-    def _build_tree(self, source: int, hops: int) -> Tree:
+    def _build_tree(self, source: int, hops: int, nodes: Sequence[int]) -> Tree:
         parent_node, parent_link = self._from(source)
         children: dict[int, list[int]] = {}
         wanted = {source}
-        for node in self.topology.members:  # walk up from each member: nodes that lead to none are pruned
+        for node in nodes:  # walk up from each member that is meant: nodes that lead to none are pruned
             if (hops and self._depth(node, parent_node) > hops) or self._member_at[node] in self.deaf:
                 continue
             while node not in wanted and parent_link[node] >= 0:
@@ -186,7 +201,7 @@ class Router:
                 children.setdefault(parent_node[node], []).append(node)
                 node = parent_node[node]
         tree = Tree()
-        self._preorder(tree, source, children, parent_link)
+        self._preorder(tree, source, children, parent_link, set(nodes))
         tree.scratch = [0.0] * len(tree.links)
         return tree
 
@@ -198,7 +213,9 @@ class Router:
             depth += 1
         return depth
 
-    def _preorder(self, tree: Tree, source: int, children: dict[int, list[int]], parent_link: list[int]) -> None:
+    def _preorder(
+        self, tree: Tree, source: int, children: dict[int, list[int]], parent_link: list[int], meant: set[int]
+    ) -> None:
         stack = [(child, 0) for child in reversed(children.get(source, []))]
         while stack:
             node, parent = stack.pop()
@@ -212,7 +229,7 @@ class Router:
             tree.latencies.append(link.latency)
             tree.seconds_per_byte.append(8.0 / link.bandwidth if link.bandwidth else 0.0)
             tree.ends.append(0)
-            if self._member_at.get(node, -1) not in self.deaf and node in self._member_at:
+            if node in meant and self._member_at[node] not in self.deaf:
                 tree.receivers.append((position, self._member_at[node]))
             stack.append((-1, position))
             stack.extend((child, position) for child in reversed(children.get(node, [])))

@@ -12,13 +12,14 @@ from typing import Any
 from gossamer.core.ladder import Automaton
 from gossamer.core.schema import SettingError
 from gossamer.presets import describe
-from gossamer.rungs import bounds, holds_back, promises, resumes
+from gossamer.rungs import bounds, holds_back, promises, resumes, settle_s
 from gossamer.sim import topology as topologies
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
+from gossamer.sim.priorities import cost_of, with_lists
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
-from gossamer.sim.world import MakeStack, World
+from gossamer.sim.world import UP, MakeStack, World
 from gossamer.stack import Stack
 from gossamer.trace.buffer import RowBuffer
 from gossamer.trace.recorder import Recorder
@@ -72,6 +73,7 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
         "recovery": scenario.protocol.recovery,
         "bounds": bounds(scenario.protocol),
         "copies": scenario.protocol.log_copies,
+        "settle_s": settle_s(scenario.protocol, members),
         "members": members,
         "scenario": scenario.as_dict(),
     }
@@ -90,6 +92,7 @@ def simulate(
     topology = topology or build_topology(scenario)
     count = len(topology.members)
     check_members(scenario, count)
+    scenario = with_lists(scenario, topology)
     recorder = Recorder(sink)
     lanes = Lanes(count, ordered=holds_back(scenario.protocol)) if make_stack is None and not scenario.wire else None
     make_stack = make_stack or stack_maker(scenario, count, sink is not None, lanes)
@@ -167,6 +170,8 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "queue_drops": world.network.queue_drops,
         "suspicions": world.suspicions,
     }
+    if coordinators := _coordinators(world, topology):
+        result["coordinators"] = coordinators
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
     digest.update(json.dumps(result, sort_keys=True).encode())
@@ -179,6 +184,18 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "events": world.events,
         "wall_seconds": seconds,
     }
+
+
+def _coordinators(world: World, topology: Topology) -> dict[str, Any]:
+    """Whom each member follows at the end, what their tree costs, and what was filled; empty without coordinators."""
+    stacks = {m: s for m, s in enumerate(world.stacks) if isinstance(s, Stack) and world.states[m] == UP}
+    known = {str(m): standing for m, s in stacks.items() if (standing := s.partition(world.now))}
+    if not known:
+        return {}
+    totals = {name: sum(standing[name] for standing in known.values()) for name in ("changes", "filled", "addressed")}
+    follow = {member: standing["coordinator"] for member, standing in known.items()}
+    parents = {m: parent for m, parent in world.parents.items() if m in stacks}
+    return {"follow": follow, **totals, **cost_of(parents, topology)}
 
 
 def _buffers(world: World) -> dict[str, dict[str, float]]:

@@ -158,6 +158,9 @@ def check_members(scenario: Scenario, members: int) -> None:
         raise SettingError(f"traffic.senders = {scenario.traffic.senders}: there are only {members} members")
     if scenario.protocol.loggers >= members:
         raise SettingError(f"protocol.loggers = {scenario.protocol.loggers}: there are only {members} members")
+    lists = len(scenario.protocol.lists)
+    if lists not in (0, members):
+        raise SettingError(f"protocol.lists: {lists} lists for {members} members; give one for each")
     for i, fault in enumerate(scenario.fault):
         _check_fault(f"fault[{i}]", fault, members)
 

@@ -116,6 +116,8 @@ class World:
         self.publishing = 0
         self.suspicions = {"false": 0, "true": 0}
         """How often a member that was there was suspected, and how often one that was not."""
+        self.parents: dict[int, int] = {}
+        """Whom each member has found that it could follow: the coordinator tree; itself, if it found nobody."""
         self._execute: dict[type, Callable[[int, Any], None]] = {
             Multicast: self._multicast,
             Unicast: self._unicast,
@@ -338,7 +340,7 @@ class World:
         message = effect.message
         size = self._size(message)
         self.recorder.sent(self.now, member, EVERYONE, message, size)
-        self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops)
+        self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops, effect.to)
 
     def _unicast(self, member: int, effect: Unicast) -> None:
         if self.states[member] == OFFLINE:
@@ -420,7 +422,13 @@ class World:
         by_number = self.disks[member].log.get(effect.sender, {})
         for seqno in range(effect.first, effect.last + 1):
             if seqno in by_number:
-                self._unicast(member, Unicast(effect.to, Repair(by_number[seqno], LOGGER)))
+                self._repair_from_log(member, effect, Repair(by_number[seqno], LOGGER))
+
+    def _repair_from_log(self, member: int, effect: Replay, repair: Repair) -> None:
+        if effect.also:
+            self._multicast(member, Multicast(repair, to=(effect.to, *effect.also)))
+        else:
+            self._unicast(member, Unicast(effect.to, repair))
 
     def _tell_holdings(self, member: int, effect: TellHoldings) -> None:
         self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged(), never_sent=effect.never_sent)))
@@ -436,6 +444,8 @@ class World:
         if effect.kind == "suspect":
             there = self.states[effect.peer] == UP and self.network.connects(member, effect.peer)
             self.suspicions["false" if there else "true"] += 1
+        elif effect.kind == "coordinator" and (effect.phase != "told" or self.parents.get(member, member) == member):
+            self.parents[member] = effect.sender
         self.recorder.note(self.now, member, effect)
 
     def _listen(self, member: int, effect: Listen) -> None:

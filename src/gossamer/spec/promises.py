@@ -3,7 +3,8 @@
 `promises` is a list of the names in `PROMISES`; a trace without it promises `DEFAULT` only. `recovery` is
 "at-most-once" (the default) or "at-least-once" (000 §6.2), `bounds` gives the most packets that a place
 ("buffer", "log") of a member may hold. `copies` is how many logs must hold a packet that is durable (1 if it is not
-given), `heal_s` how many seconds it may take until all members have one view.
+given), `heal_s` how many seconds it may take until all members have one view, `settle_s` until those that reach each
+other have one coordinator.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ PROMISES: dict[str, str] = {
     "bounded": "bounded-buffers",
     "durable": "durability",
     "one-view": "one-view",
+    "one-coordinator": "one-coordinator",
+    "same-messages": "same-messages",
+    "one-crossing": "one-crossing",
 }
 """Every promise, and the checker that verifies it."""
 
@@ -58,9 +62,17 @@ def copies(metadata: Metadata) -> int:
 
 
 def heal_s(metadata: Metadata) -> float:
-    found = metadata.get("heal_s", HEAL_S)
+    return _seconds(metadata, "heal_s", HEAL_S)
+
+
+def settle_s(metadata: Metadata) -> float:
+    return _seconds(metadata, "settle_s", HEAL_S)
+
+
+def _seconds(metadata: Metadata, name: str, usual: float) -> float:
+    found = metadata.get(name, usual)
     if not isinstance(found, int | float) or not found >= 0:
-        raise TraceError(f"heal_s must be a number of seconds, not {found!r}")
+        raise TraceError(f"{name} must be a number of seconds, not {found!r}")
     return found
 
 

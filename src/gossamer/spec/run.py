@@ -14,8 +14,10 @@ from gossamer.spec.agreement import Agreement
 from gossamer.spec.arrays import integers
 from gossamer.spec.buffers import BoundedBuffers
 from gossamer.spec.channel import Channel
+from gossamer.spec.coordinators import OneCoordinator
 from gossamer.spec.durable import Durability
 from gossamer.spec.fifo import FifoOrder
+from gossamer.spec.partitions import OneCrossing, SameMessages
 from gossamer.spec.promises import PROMISES, Metadata, promised
 from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
 from gossamer.spec.report import Findings, Report, Result, Violation
@@ -48,6 +50,9 @@ CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
         BoundedBuffers,
         Durability,
         OneView,
+        OneCoordinator,
+        SameMessages,
+        OneCrossing,
     )
 }
 

@@ -28,6 +28,9 @@ the member's buffer without collect rows; a log is durable and survives |
 without a name it is alone: it is offline, or stands still. All begin on side `0` |
 | flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
 what it published since the last such row will not be logged |
+| coordinator | member now follows peer, or leads itself and perhaps others (peer = member); phase `elected` if it has \
+taken over for itself, `attached` if sender answered its probe so, `told` if peer said it; with \
+phase `leaving` (peer = -1), that it follows nobody any more |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
 | listen | member hears the group's multicast from now on (phase `on`), or has left it (phase `off`) |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
@@ -36,7 +39,7 @@ what it published since the last such row will not be logged |
 KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
-    *("side", "flush", "listen", "parity"),
+    *("side", "flush", "listen", "parity", "coordinator"),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

@@ -131,6 +131,30 @@ class _PerSender:
         return found, at
 
 
+class _PerMember:
+    """Sets of packets, by member."""
+
+    def put(self, out: bytearray, value: dict[int, PacketSets]) -> None:
+        varint.put(out, len(value))
+        for member, sets in value.items():
+            varint.put(out, member)
+            PACKET_SETS.put(out, sets)
+
+    def size(self, value: dict[int, PacketSets]) -> int:
+        each = (varint.size(member) + PACKET_SETS.size(sets) for member, sets in value.items())
+        return varint.size(len(value)) + sum(each)
+
+    def get(self, data: Raw, at: int) -> tuple[dict[int, PacketSets], int]:
+        count, at = _count(data, at, 2)
+        found: dict[int, PacketSets] = {}
+        for _ in range(count):
+            member, at = _member(data, at)
+            found[member], at = PACKET_SETS.get(data, at)
+        if len(found) != count:
+            raise ValueError("a member is named twice")
+        return found, at
+
+
 class _Horizon:
     """One sequence number (or -1) for each sender."""
 
@@ -246,6 +270,7 @@ LAST: FieldCodec = _Last()
 FLAG: FieldCodec = _Flag()
 SIGNATURE: FieldCodec = _Signature()
 PACKET_SETS: FieldCodec = _PerSender()
+PACKET_SETS_BY_MEMBER: FieldCodec = _PerMember()
 HORIZON: FieldCodec = _Horizon()
 DIGEST: FieldCodec = _Digest()
 ENTRY: FieldCodec = _Entry()

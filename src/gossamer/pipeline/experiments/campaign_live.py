@@ -15,7 +15,10 @@ from gossamer.presets import describe
 from gossamer.settings import Settings
 from gossamer.spec.promises import HEAL_S
 
-_PROTOCOLS = (("rpbcast", 0), ("rpbcast", 1), ("rpbcast", 2), ("pbcast", 0), ("pbcast", 1), ("lbrm", 1), ("basic", 0))
+_PROTOCOLS = (
+    *(("rpbcast", 0), ("rpbcast", 1), ("rpbcast", 2), ("pbcast", 0), ("pbcast", 1), ("lbrm", 1), ("basic", 0)),
+    *(("redelivery", 0), ("redelivery", 1)),
+)
 _BEGIN_S = 3.0
 _LINGER_S = 300.0
 """Longer than the longest `loss_patience`, twice: a gap may be given up by one repair after the other."""

@@ -90,7 +90,7 @@ def put(table: dict[str, Any], key: str, value: Any) -> None:
     """Set `a.b` or `fault.0.probability` in a plain table."""
     at: Any = table
     *sections, last = key.split(".")
-    for section, following in zip(sections, [*sections[1:], last], strict=True):
+    for section, following in zip(sections, [*sections, last][1:], strict=True):
         if isinstance(at, list):
             if not section.isdigit() or int(section) >= len(at):
                 raise SettingError(f"unknown key {key}: there is no entry {section} in the scenario")

@@ -55,6 +55,15 @@ SCHEMA = pa.schema(
             ),
         ),
         ("queue_drops", pa.int64()),
+        (
+            "coordinators",
+            pa.struct(
+                [
+                    *((name, pa.int64()) for name in ("changes", "filled", "addressed")),
+                    *((name, pa.float64()) for name in ("tree_cost", "root_distance")),
+                ]
+            ),
+        ),
         ("violations", pa.list_(_struct("spec message", pa.string()))),
         ("trace_hash", pa.string()),
         ("outstanding", pa.int64()),

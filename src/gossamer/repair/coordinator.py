@@ -1,0 +1,398 @@
+"""Repair by coordinators (001): what was missed crosses a mended link once, and reaches exactly those that lack it.
+
+Each part of the group has one coordinator (`coordinator_tree`), to which the others say now and then that they follow
+it, and what they lack. When a partition heals, the coordinator of one side comes to follow that of the other and tells
+it, in one message, what all of its side have and lack (`Descendants`). That one fills what it can (`descent`), asks
+for what it lacks itself, and goes on filling as that comes: redelivery down the tree and up.
+
+A packet that was lost in passing is asked for at once, of the nearest member on the priority list, and then in turn of
+the coordinator and of the next on the list (§4.1, the end); a member that lacks it, too, sends it on as soon as it
+comes. But while anybody is missing from the tree, nobody but the coordinator is asked: others may be behind a link
+that is about to be mended, and what crosses it should cross it once.
+
+Null messages tell of last packets that were lost (`last_numbers`); a member that has more than the coordinator says
+so. Thus a packet that reached one member before its sender failed comes to everybody who is connected to that member
+(§3 (4)).
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from gossamer.core.asking import Asking
+from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
+from gossamer.core.effects import Multicast, Note, Unicast
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import Collected, Descendants, IAmCoordinator, Request
+from gossamer.core.packet_sets import Horizon, PacketSets, intersection, take
+from gossamer.core.parts import Repair
+from gossamer.core.ranges import RangeSet
+from gossamer.core.roster import Roster
+from gossamer.core.settings import ProtocolSettings
+from gossamer.repair.account import Account
+from gossamer.repair.coordinator_tree import CoordinatorTree
+from gossamer.repair.descent import Descent
+from gossamer.repair.last_numbers import LastNumbers
+
+_REFRESH_S = 0.005
+"""A coordinator hears from one of its followers this often on average, if there are many."""
+_ENOUGH_PACKETS = 10_000
+"""A buffer that keeps this many is taken to keep what a partition misses."""
+_HEALING_BEATS = 6
+"""A heal is over if for so many null periods nothing came of it."""
+_MEASURE_REFRESHES = 8
+"""Every so often a member measures how far one of its list is."""
+
+
+class Coordinator(Repair):
+    """Both sides of it: a coordinator, and a member that follows one."""
+
+    def __init__(self, ladder: Ladder) -> None:
+        super().__init__(ladder)
+        self.tree = CoordinatorTree(ladder, self._report)
+        self.account = Account()
+        self.descent = Descent(ladder, self.account)
+        self._numbers = LastNumbers(ladder)
+        self._asking = Asking(ladder.settings.request_packets)
+        self._new: PacketSets = {}  # what was found missing in this very instant
+        self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
+        self._ticks = self._tries = self._refreshes = 0
+        self._heads: Horizon = {}  # the first number of each sender that was wanted at the last tick
+        self._new_told = False  # whether any of it was learned from the tree
+        self._told = False  # whether the gap that is being found was learned from the tree
+        self._whole = True  # whether all members follow our coordinator, as it says
+        self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
+        self._fetching: PacketSets = {}  # what a side that has come back was asked for
+        self._surplus: Horizon = {}  # what the coordinator seems to lack
+        self._refresh_at = self._beat_at = self._healing_until = 0.0
+        self._beat = ladder.timer(self._period_over)
+        self._instant_over = ladder.timer(self._ask_new)
+        self._retry = ladder.timer(self._tick)
+        self._tell = ladder.timer(self._tell_surplus)
+
+    @classmethod
+    def declares(cls, settings: ProtocolSettings) -> Declares:
+        """Members fill what they still keep; the rest is known to be lost. Each part has one coordinator.
+
+        If all gaps come here and nothing is collected soon, a partition's members have the same messages; and if nobody
+        else sends repairs, what was missed crosses once.
+        """
+        keeps = settings.repair[:1] == ("coordinator",) and settings.buffering == "size"
+        same = ("same-messages",) if keeps and settings.buffer_packets >= _ENOUGH_PACKETS else ()
+        once = ("one-crossing",) if same and settings.repair == ("coordinator",) else ()
+        return Declares(
+            promises=("eventual-or-lost",),
+            always=("one-coordinator", *same, *once),
+            needs=(COPIES_KEPT,),
+            provides=(LAST_PACKETS,),
+        )
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """Those of the tree, and what packets are lacking."""
+        return {
+            **self.tree.messages(),
+            IAmCoordinator: self._led,
+            Descendants: self._described,
+            Request: self._requested,
+            Collected: self._told_collected,
+        }
+
+    # The tree.
+
+    def started(self, now: float, out: Effects) -> None:
+        """Beats are out of step, but a member that nobody may lead begins at once."""
+        self._beat_at = now
+        self.tree.begin(now)
+        self._beat.set(now + (self.ladder.rng.random() * self._period if self.tree.list() else 0.0))
+
+    def leaving(self, now: float, out: Effects) -> None:
+        """A member on its way out leads nobody, and follows nobody."""
+        self._beat.set(inf)
+        self.tree.begin(now)
+        out.append(Note("coordinator", phase="leaving"))
+
+    def reconnected(self, now: float, out: Effects) -> None:
+        """Much may have been missed: look for the others at once."""
+        self.tree.search(now, out)
+
+    def view_changed(self, now: float, before: Roster, out: Effects) -> None:
+        """Those that left follow nobody."""
+        self.descent.keep_only(self.ladder.roster)
+        self.tree.view_changed(now, out)
+
+    def retired(self, now: float, sender: int) -> None:
+        """Nobody asks for its packets."""
+        self._holders.pop(sender, None)
+
+    @property
+    def _period(self) -> float:
+        return self.ladder.settings.null_period
+
+    @property
+    def _refresh_period(self) -> float:
+        return max(2 * self._period, _REFRESH_S * len(self.ladder.roster.owed))
+
+    def _period_over(self, now: float, out: Effects) -> None:
+        self._beat.set(now + self._period)
+        stood_still = now - self._beat_at > 3 * self._period
+        self._beat_at = now
+        if not self.ladder.is_member or stood_still:
+            self.tree.begin(now)
+        if not self.ladder.is_member:
+            return
+        self.tree.look(now, out)
+        self.descent.age(now, now - self.ladder.settings.null_misses * self._refresh_period, out)
+        if self.tree.leads:
+            self._numbers.beat()
+            whole = not self.descent.absent()
+            self.account.looked(now, whole)
+            self._whole = whole and now >= self._healing_until
+            if self.tree.speaks(now):  # event 5
+                out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
+        elif self.tree.coordinator is not None and now >= self._refresh_at:
+            self._refresh(now, self.tree.coordinator, out)
+
+    def _refresh(self, now: float, coordinator: int, out: Effects) -> None:
+        """Say that we follow, and what we lack."""
+        self._refresh_at = now + self._refresh_period * (0.75 + self.ladder.rng.random() / 2)
+        self._refreshes += 1
+        missing = {} if self._whole else take(self._asking.wanted, 0)
+        out.append(Unicast(coordinator, Descendants(self._numbers.added(), missing)))
+        if self._refreshes % _MEASURE_REFRESHES == 0:
+            self.tree.measure(now, out)
+
+    def _report(self, now: float, coordinator: int, out: Effects) -> None:
+        """Action 3: we led ourselves, and perhaps others, until now. Tell the coordinator of everybody."""
+        self._refresh_at = now + self._refresh_period
+        self._whole = False
+        out.append(Unicast(coordinator, self.descent.everything()))
+
+    def _led(self, now: float, source: int, message: IAmCoordinator, out: Effects) -> None:
+        """Event 6, and a null message of all senders."""
+        before = self.tree.coordinator
+        if not self._is_member(source) or not self.tree.heard(now, source, out):
+            return
+        if before != source:
+            self._numbers.forget()
+        self._whole = message.whole
+        for sender, last in message.lasts.items():
+            self._learn(now, sender, last, out)
+        self._surplus = self._numbers.ahead(message.lasts)
+        if self._surplus:  # the sender itself need not wait for others to say it
+            self._tell.set(
+                now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period
+            )
+
+    def _heal(self, now: float) -> None:
+        """A side has come back, or is still being served: the group is not whole before that is over."""
+        self._healing_until = now + _HEALING_BEATS * self._period
+
+    def _is_member(self, source: int) -> bool:
+        """Whether it may have a say; counted if not."""
+        known = self.ladder.roster.knows(source)
+        self.ladder.ignored["not from a member"] += not known
+        return known
+
+    def _tell_surplus(self, now: float, out: Effects) -> None:
+        """Redelivery up the tree: the coordinator may ask for what it lacks."""
+        coordinator = self.tree.coordinator
+        if coordinator is not None and not self.tree.leads and self._surplus:
+            out.append(Unicast(coordinator, Descendants(self._surplus, {})))
+
+    def _learn(self, now: float, sender: int, last: int, out: Effects) -> None:
+        self._told = True
+        self.ladder.gaps.learn(now, sender, last, out)
+        self._told = False
+
+    def _described(self, now: float, source: int, message: Descendants, out: Effects) -> None:
+        """Event 4: fill, and pass on what cannot be filled here."""
+        if not self._is_member(source) or not self.descent.credible(message):
+            return
+        leads = self.tree.leads
+        rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)
+        if leads:
+            if message.complete:
+                self.account.healed(now, 1 + len(message.others))
+                self._heal(now)
+            self._learn_from(now, source, message, out)
+        self.descent.tell(source, rest.missing, out)
+        lacks_something = bool(rest.missing or any(rest.others.values()))
+        if self.tree.coordinator is None and lacks_something:
+            self.tree.search(now, out)
+        elif not leads and self.tree.coordinator not in (None, source) and (lacks_something or message.complete):
+            out.append(Unicast(self.tree.coordinator, rest))
+
+    def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
+        """Whoever has what we lack can be asked for it (appendix I)."""
+        for sender, last in message.lasts.items():
+            if sender != self.ladder.me and last > self.ladder.streams.prefix_of(sender):
+                self._learn(now, sender, last, out)
+                self._fetch(now, sender, source, message)
+        for sender, numbers in message.missing.items():
+            if numbers:
+                self._learn(now, sender, numbers.last, out)
+
+    def _fetch(self, now: float, sender: int, source: int, message: Descendants) -> None:
+        """Ask this member for what it has, unless another was asked already.
+
+        What a side has that has come back nobody here has: it is for all that follow, but for that side.
+        """
+        lacking = self._missing_of(sender).difference(message.missing.get(sender, RangeSet()))
+        lacking = RangeSet(lacking.within(0, message.lasts[sender]))
+        if message.complete:
+            self.descent.lacking_here({source, *message.others}, {sender: lacking})
+        lacking.subtract(self._fetching.get(sender, RangeSet()))
+        if lacking and not self.ladder.is_logger:
+            self._holders[sender] = source
+            self._fetching.setdefault(sender, RangeSet()).update(lacking)
+            self._new.setdefault(sender, RangeSet()).update(lacking)
+            self._asking.unask({sender: lacking})
+            self._tries = 0
+            self._instant_over.set(now)
+
+    def _missing_of(self, sender: int) -> RangeSet:
+        stream = self.ladder.streams.get(sender)
+        return RangeSet() if stream is None else stream.missing.copy()
+
+    # Gaps.
+
+    def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """Ask at once, if it was lost in passing; else the coordinator, a moment later: many may lack the same."""
+        self._asking.add(sender, first, last)
+        self._found.append((self._ticks, sender, first, last))
+        self._retry.arm(now + self.ladder.settings.retry_period)
+        if self._told and self.ladder.is_logger:
+            return  # senders repeat to a logger what it does not have: it asks for what does not come
+        self._new.setdefault(sender, RangeSet()).add(first, last)
+        self._new_told |= self._told
+        at_once = self.tree.leads or (self._whole and not self._told)
+        wait = 0.0 if at_once else self.ladder.rng.random() * self.descent.gather_s
+        self._instant_over.set(min(self._instant_over.deadline, now + wait))
+
+    def release(self, sender: int, first: int, last: int) -> None:
+        """Another rung's turn."""
+        self._asking.remove(sender, first, last)
+
+    def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
+        """It came, or nobody waits for it any more; others may wait for it."""
+        if self._asking.remove(sender, first, last):
+            if now < self._healing_until:
+                self._heal(now)
+            self.account.received += last - first + 1
+            if self._asking.wants_more():
+                self._instant_over.set(now)
+        self.descent.came(now, sender)
+
+    def eager(self, now: float) -> bool:
+        """What the tree has told, or a partition has kept, is not for others to ask for one by one."""
+        return self._told or (self.tree.coordinator is not None and not self._whole)
+
+    def _ask_new(self, now: float, out: Effects) -> None:
+        new, told = self._new, self._new_told
+        self._new, self._new_told = {}, False
+        self._ask(now, new or None, self._whole and not told, out)
+
+    def _tick(self, now: float, out: Effects) -> None:
+        """Ask again of whichever senders nothing has come that comes next: what is filled comes in order."""
+        before, self._heads = self._heads, {s: numbers.first for s, numbers in self._asking.wanted.items()}
+        stuck = {s: self._asking.wanted[s] for s, first in self._heads.items() if before.get(s, first) == first}
+        self._move_on_old(now, bool(stuck), out)
+        self._asking.tick(now)
+        if not self._asking.wanted:
+            self._tries = 0
+            self._fetching.clear()
+            return
+        if stuck:
+            self._fetching = {s: numbers for s, numbers in self._fetching.items() if s not in stuck}
+            self._ask(now, stuck, self._whole and self._tries % 2 == 1, out)
+            self._tries += 1
+        self._asking.age()
+        self._retry.set(now + self.ladder.settings.retry_period)
+
+    def _move_on_old(self, now: float, stuck: bool, out: Effects) -> None:
+        """A gap that nobody fills goes to the next repair, or is lost.
+
+        If there is none, what is missing may be with those that are missing: unless `loss_patience` says how long to
+        wait for them, only time in which all members are in the tree counts, and in which nothing else came.
+        """
+        settings = self.ladder.settings
+        if stuck and (self._whole or settings.loss_patience or self._is_relieved()):
+            self._ticks += 1
+        usual = settings.peer_rounds * settings.gossip_period
+        oldest = self._ticks - self.ladder.gaps.patience(self, usual) / settings.retry_period
+        while self._found and self._found[0][0] < oldest:
+            _, sender, first, last = self._found.popleft()
+            self._move_on(now, sender, RangeSet.span(first, last), "nobody has it", out)
+
+    def _is_relieved(self) -> bool:
+        """Whether another repair can take over from this one."""
+        repairs = self.ladder.gaps.repairs
+        return any(repair.ready() for repair in repairs[repairs.index(self) + 1 :])
+
+    def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
+        for first, last in numbers.intersection(self._asking.wanted.get(sender, RangeSet())).ranges():
+            self._asking.remove(sender, first, last)
+            self.ladder.gaps.escalate(now, self, sender, first, last, why, out)
+
+    def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
+        """A note that a packet was collected counts if another repair may have it."""
+        if self._is_relieved():
+            for sender, numbers in message.gone.items():
+                self._move_on(now, sender, numbers, "collected", out)
+
+    # Asking.
+
+    def _ask(self, now: float, among: PacketSets | None, listed: bool, out: Effects) -> None:
+        """Ask for what is wanted among these, of the next member on our list or of the coordinator."""
+        coordinator = self.tree.coordinator
+        if coordinator is None:
+            return
+        wanted = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
+        if not wanted:
+            return
+        self._asking.asked(now, coordinator, wanted)
+        if self.tree.leads:
+            self._ask_below(wanted, out)
+        elif listed and (members := self.tree.list()):
+            place = (self._tries + 1) // 2
+            out.append(Unicast(members[place % len(members)], Request(wanted)))
+        else:
+            out.append(Unicast(coordinator, Descendants({}, wanted)))
+
+    def _ask_below(self, wanted: PacketSets, out: Effects) -> None:
+        """A coordinator asks whoever says that it has the packets, or their sender; later each that follows it."""
+        requests: dict[int, PacketSets] = {}
+        followers = list(self.descent.followers)
+        for sender, numbers in wanted.items():
+            holder = self._holders.get(sender)
+            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or not followers)]
+            asked = [*dict.fromkeys([*known, *followers])] if self._tries else known
+            if asked:
+                requests.setdefault(asked[self._tries % len(asked)], {})[sender] = numbers
+        out.extend(Unicast(member, Request(numbers)) for member, numbers in requests.items())
+
+    def _requested(self, now: float, source: int, message: Request, out: Effects) -> None:
+        """What is asked of us and lacking here, too, is passed on when it comes."""
+        lacking = {s: stream.missing for s in message.wanted if (stream := self.ladder.streams.get(s)) is not None}
+        wanted = intersection(message.wanted, lacking)
+        if wanted and self.ladder.roster.knows(source):
+            self.descent.followers.lacks(source, wanted)
+
+    # For those who look.
+
+    def partition(self, now: float) -> dict[str, Any]:
+        """Where this member stands: its coordinator, who is on its side as far as it knows, and what was exchanged."""
+        leads = self.tree.leads
+        return {
+            "coordinator": self.tree.coordinator,
+            "since_s": now - self.tree.since,
+            "whole": self._whole,
+            "missing": self._asking.wanted_count,
+            "changes": self.tree.changes,
+            "filled": self.account.filled,
+            "addressed": self.account.addressed,
+            "followers": sorted(self.descent.followers) if leads else [],
+            "absent": self.descent.absent() if leads else [],
+            **(self.account.of_divisions(now) if leads else {}),
+        }

@@ -1,0 +1,172 @@
+"""DESC and fill() of 001, appendix I: what those that follow a member have and lack, and how they get it.
+
+A packet goes once to all that lack it, by one multicast with their addresses, within the limit of what a member may
+send. Those that ask a little later, while it waits for its turn, are served by the same multicast.
+"""
+
+from gossamer.core.effects import Multicast, Replay, Unicast
+from gossamer.core.ids import EVERYONE, PEER
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.messages import Collected, Descendants, NeverSent, Repair
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, union
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.core.roster import Roster
+from gossamer.repair.account import Account
+from gossamer.repair.followers import RANGES_MAX, Followers
+
+_GATHER = 0.1
+"""Of a null period: how long a coordinator waits for others that lack the same before it fills."""
+
+
+class Descent:
+    """The followers of one member, and what is sent to them."""
+
+    def __init__(self, ladder: Ladder, account: Account) -> None:
+        self.followers = Followers()
+        self._account = account
+        self._ladder = ladder
+        self._gather_s = _GATHER * ladder.settings.null_period
+        self._timer = ladder.timer(self._fill)
+
+    @property
+    def gather_s(self) -> float:
+        """How long a coordinator waits before it fills."""
+        return self._gather_s
+
+    def absent(self) -> list[int]:
+        """The members of the group that do not follow this one."""
+        roster = self._ladder.roster
+        return [m for m in roster.others_owed() if m not in self.followers and m not in roster.joining]
+
+    def keep_only(self, roster: Roster) -> None:
+        """Those that are no members any more follow nobody."""
+        for member in [m for m in self.followers if not roster.knows(m)]:
+            self.followers.remove(member)
+
+    def everything(self) -> Descendants:
+        """DESC of this member: what it has and lacks of everybody, and what each that follows it lacks besides."""
+        streams = self._ladder.streams
+        lasts = {sender: stream.next - 1 for sender, stream in streams.items() if stream.next}
+        missing = {s: stream.missing.copy() for s, stream in streams.items() if stream.missing}
+        others = {m: difference(self.followers.lacking_of(m), missing) for m in self.followers}
+        return Descendants(lasts, missing, others, complete=True)
+
+    def credible(self, message: Descendants) -> bool:
+        """Whether it is of a size that a group can have; counted if not."""
+        tables = [message.missing, *message.others.values()]
+        ranges = sum(numbers.range_count() for table in tables for numbers in table.values())
+        if ranges > RANGES_MAX or len(message.others) > 2 * len(self._ladder.roster.owed):
+            self._ladder.ignored["descendants beyond measure"] += 1
+            return False
+        return True
+
+    def take_in(self, now: float, source: int, message: Descendants, latest: Horizon, leads: bool) -> Descendants:
+        """Action 4: remember what all of them lack; returns what this member cannot fill.
+
+        `latest` is how far senders had come at our last null message, which left before any answer that led here: what
+        came before it, and is not in the message, did not reach its source.
+        """
+        common = union(message.missing, self._beyond(message, latest)) if message.complete else message.missing
+        rest: dict[int, PacketSets] = {}
+        for member in self._members_in(source, message):
+            lacking = union(common, message.others.get(member, {})) if member != source else dict(common)
+            lacking.pop(member, None)  # nobody lacks its own packets
+            kept = self._kept(lacking)
+            rest[member] = difference(lacking, kept)
+            self.followers.heard(now, member)
+            self.followers.lacks(member, lacking if leads else kept)
+        self._timer.arm(now + self._gather_s)
+        others = {member: lacking for member, lacking in rest.items() if member != source}
+        return Descendants(message.lasts, rest.get(source, {}), others, message.complete)
+
+    def lacking_here(self, elsewhere: set[int], numbers: PacketSets) -> None:
+        """Nobody that follows has these, but for some."""
+        for member in self.followers:
+            if member not in elsewhere:
+                self.followers.lacks(member, {s: n for s, n in numbers.items() if s != member})
+
+    def came(self, now: float, sender: int) -> None:
+        """Something of `sender` has come that was missing: somebody else may lack it."""
+        if self.followers.anybody_lacks(sender):
+            self._timer.set(now)
+
+    def tell(self, source: int, rest: PacketSets, out: Effects) -> None:
+        """The truth about what cannot be filled: that it was here and is gone, or never was."""
+        collected: PacketSets = {}
+        never_sent: PacketSets = {}
+        for sender, numbers in rest.items():
+            stream = self._ladder.streams.get(sender)
+            if stream is not None:
+                never = numbers.intersection(stream.never_sent or RangeSet())
+                put(never_sent, sender, never)
+                put(collected, sender, stream.received(numbers.difference(never)))
+        if collected:
+            out.append(Unicast(source, Collected(collected)))
+        if never_sent:
+            out.append(Unicast(source, NeverSent(never_sent)))
+
+    def age(self, now: float, before: float, out: Effects) -> None:
+        """A null period is over: forget who was not heard since `before`, and what can never be filled."""
+        self.followers.age(before)
+        for sender, numbers in self.followers.lacking().items():
+            stream = self._ladder.streams.get(sender)
+            possible = self._kept({sender: numbers}).get(sender, RangeSet())
+            awaited = RangeSet() if stream is None else numbers.intersection(stream.missing)
+            self.followers.forget_packets(sender, numbers.difference(possible).difference(awaited))
+        self._fill(now, out)
+
+    def _members_in(self, source: int, message: Descendants) -> list[int]:
+        roster, me = self._ladder.roster, self._ladder.me
+        known = [m for m in message.others if m not in (source, me) and roster.knows(m)]
+        self._ladder.ignored["descendants that are no members"] += sum(not roster.knows(m) for m in message.others)
+        return [source, *known]
+
+    def _beyond(self, message: Descendants, latest: Horizon) -> PacketSets:
+        """What follows the last numbers in the message, of all senders that we know."""
+        found: PacketSets = {}
+        for sender, last in latest.items():
+            stream = self._ladder.streams.get(sender)
+            if stream is not None:
+                first = max(message.lasts.get(sender, -1) + 1, stream.start)
+                if first <= last:
+                    put(found, sender, RangeSet.span(first, last).difference(stream.never_sent or RangeSet()))
+        return found
+
+    def _kept(self, wanted: PacketSets) -> PacketSets:
+        """What of it this member keeps, in memory or in its log."""
+        found: PacketSets = {}
+        for sender, numbers in wanted.items():
+            kept = RangeSet()
+            for keeper in self._ladder.keepers:
+                kept.update(keeper.kept_of(sender, numbers))
+            put(found, sender, kept)
+        return found
+
+    def _fill(self, now: float, out: Effects) -> None:
+        kept = self._kept(self.followers.lacking())
+        if kept:
+            self._ladder.repair_queue.enqueue(now, EVERYONE, kept, self._send, out)
+
+    def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
+        for seqno in range(first, last + 1):
+            members = self.followers.take(sender, seqno)
+            if members:
+                self._account.filled += 1
+                self._account.addressed += len(members)
+                self._send_one(members, sender, seqno, out)
+
+    def _send_one(self, members: tuple[int, ...], sender: int, seqno: int, out: Effects) -> None:
+        packet = self._packet(sender, seqno)
+        if packet is None:  # on disk, or collected while it waited
+            one = RangeSet.span(seqno, seqno)
+            if any(keeper.on_disk and keeper.kept_of(sender, one) for keeper in self._ladder.keepers):
+                out.append(Replay(members[0], sender, seqno, seqno, also=members[1:]))
+        elif len(members) == 1:
+            out.append(Unicast(members[0], Repair(packet, PEER)))
+        else:
+            out.append(Multicast(Repair(packet, PEER), to=members))
+
+    def _packet(self, sender: int, seqno: int) -> Packet | None:
+        found = (keeper.get(sender, seqno) for keeper in self._ladder.keepers if not keeper.on_disk)
+        return next((packet for packet in found if packet is not None), None)

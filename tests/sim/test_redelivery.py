@@ -1,0 +1,137 @@
+"""Redelivery by coordinators (001) over whole scenarios: every specification holds, and everything is everywhere.
+
+Each story runs with a few seeds, and with 200 under the mark `soak`. What varies with the seed is drawn from it: which
+members are where, how long a partition lasts, how much is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from gossamer.sim.checked import traced
+from gossamer.sim.scenario import parse
+
+MEMBERS = 9
+Faults = list[dict[str, Any]]
+CHAINS: list[dict[str, Any]] = [
+    {"name": "redelivery"},
+    {"name": "redelivery", "ordering": "fifo"},
+    {"name": "redelivery", "loggers": 1},
+    {"name": "redelivery", "membership": "sponsored", "suspect_after": 1.0},
+    {"name": "rpbcast", "repair": ["negative", "coordinator", "logger"], "membership": "static"},
+]
+
+
+def sides(rng: Random, count: int) -> list[list[int]]:
+    order = rng.sample(range(MEMBERS), MEMBERS)
+    cuts = sorted(rng.sample(range(1, MEMBERS), count - 1))
+    return [order[a:b] for a, b in zip([0, *cuts], [*cuts, MEMBERS], strict=True)]
+
+
+def partition(rng: Random, at: float, length: float, count: int = 2) -> dict[str, Any]:
+    return {"at": at, "kind": "partition", "members": sides(rng, count), "for": length}
+
+
+def transient(rng: Random) -> Faults:
+    return [{"at": 2.0, "kind": "lose", "members": [rng.randrange(MEMBERS)], "packets": 30}]
+
+
+def one(rng: Random) -> Faults:
+    return [partition(rng, 3.0, rng.choice([0.5, 2.0, 6.0, 14.0]))]
+
+
+def two(rng: Random) -> Faults:
+    return [partition(rng, 3.0, 4.0), partition(rng, 9.0, rng.choice([1.0, 6.0]), rng.choice([2, 3]))]
+
+
+def nested(rng: Random) -> Faults:
+    """One side splits once more, then the halves fuse before the whole does."""
+    a, b = sides(rng, 2)
+    inner = [a[: len(a) // 2], a[len(a) // 2 :]] if len(a) > 1 else [a]
+    found = [{"at": at, "kind": "partition", "members": s} for at, s in ((3.0, [a, b]), (7.0, [*inner, b]))]
+    return [*found, {"at": 11.0, "kind": "partition", "members": [a, b]}, {"at": 15.0, "kind": "heal"}]
+
+
+def flapping(rng: Random) -> Faults:
+    faults, at = [], 3.0
+    for _ in range(6):
+        length = rng.choice([0.2, 0.7, 1.5])
+        faults.append(partition(rng, at, length))
+        at += length + rng.choice([0.1, 0.5, 1.0])
+    return faults
+
+
+def coordinator_dies(rng: Random) -> Faults:
+    """Member 0 leads all; of a partition, the lowest number of each side does."""
+    split = partition(rng, 3.0, 10.0)
+    leader = min(split["members"][rng.randrange(2)])
+    return [split, {"at": 6.0, "kind": "crash", "members": [leader], "memory": "kept", "for": rng.choice([2.0, 9.0])}]
+
+
+def source_dies(rng: Random) -> Faults:
+    return [
+        partition(rng, 3.0, rng.choice([3.0, 8.0])),
+        {"at": 4.0, "kind": "crash", "members": [rng.randrange(1, 4)], "memory": "lost", "for": 15.0},
+    ]
+
+
+def churn(rng: Random) -> Faults:
+    """Members leave and come while the group is divided."""
+    leaver, joiner = rng.sample(range(4, MEMBERS - 1), 2)
+    return [
+        partition(rng, 3.0, 8.0),
+        {"at": 4.0, "kind": "leave", "members": [leaver]},
+        {"at": 5.0, "kind": "join", "members": [joiner]},
+        {"at": 7.0, "kind": "join", "members": [leaver]},
+    ]
+
+
+STORIES: dict[str, tuple[Callable[[Random], Faults], float]] = {
+    "transient losses": (transient, 0.05),
+    "one partition": (one, 0.0),
+    "two partitions": (two, 0.01),
+    "nested partitions": (nested, 0.01),
+    "flapping partitions": (flapping, 0.01),
+    "coordinator dies": (coordinator_dies, 0.01),
+    "source dies": (source_dies, 0.01),
+    "heal under loss": (one, 0.1),
+    "churn in a partition": (churn, 0.01),
+}
+
+
+def story(name: str, seed: int) -> dict[str, Any]:
+    rng = Random(f"{name}/{seed}")
+    faults, loss = STORIES[name]
+    protocol = dict(CHAINS[seed % len(CHAINS)])
+    made = faults(rng)
+    if name in ("source dies", "churn in a partition"):
+        protocol["membership"] = "sponsored"  # somebody must notice
+        protocol["suspect_after"] = 1.0
+    return {
+        "name": name,
+        "seed": seed,
+        "duration": 20.0,
+        "linger": 90.0,
+        "grace": 12.0,
+        "wire": seed % 4 == 3,
+        "topology": {"kind": rng.choice(["lan", "tree"]), "members": MEMBERS, "branching": 3, "latency": 0.005},
+        "loss": {"member": loss, "reorder": 0.05},
+        "traffic": {"senders": 4, "rate": 60.0, "size": 200},
+        "protocol": protocol,
+        "fault": made,
+    }
+
+
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.soak) for n in range(5, 200))])
+@pytest.mark.parametrize("name", STORIES)
+def test_everything_comes_to_everybody(name, seed):
+    result = traced(parse(story(name, seed)))
+    assert result["violations"] == []
+    assert result["outstanding"] == 0
+    if name not in ("source dies", "churn in a partition"):
+        assert result["packets"]["lost"] == 0
+        assert result["packets"]["everywhere"] == result["packets"]["sent"]
