@@ -268,3 +268,32 @@ def test_what_is_asked_for_is_wanted_and_within_the_limit(adapts, actions):
         assert set(asking.wanted.get(7, RangeSet())) == wanted
         assert asking.wanted_count == len(wanted)
         assert 0 <= asking.on_their_way <= len(wanted)
+
+
+def test_a_near_peer_that_is_busy_is_still_near():
+    trips = RoundTrips(wanted=True)
+    trips.measured(1, 0.0005)
+    for _ in range(8):
+        trips.measured(1, 0.02)
+    assert trips.of(1) > 0.015
+    assert not trips.is_far(1)
+
+
+def test_a_peer_whose_path_has_become_longer_is_far_after_a_while():
+    trips = RoundTrips(wanted=True)
+    trips.measured(1, 0.0005)
+    for _ in range(100):
+        trips.measured(1, 0.02)
+    assert trips.is_far(1)
+    assert not trips.is_far(2)
+
+
+def test_an_answer_is_waited_for_longer_where_round_trips_vary():
+    steady, varying = RoundTrips(wanted=True), RoundTrips(wanted=True)
+    for n in range(100):
+        steady.measured(1, 0.02)
+        varying.measured(1, 0.01 + 0.02 * (n % 2))
+    assert steady.patience(1, 1.0) == pytest.approx(0.02, rel=0.01)
+    assert varying.patience(1, 1.0) > 0.05
+    assert steady.patience(2, 1.0) == steady.patience(1, 1.0)
+    assert RoundTrips(wanted=True).patience(1, 1.0) == 1.0

@@ -9,6 +9,9 @@ from math import inf
 _SMOOTHING = 0.25
 """The share of the latest measurement in what is known of a peer."""
 _VARIATIONS = 4
+_FORGETTING = 1 / 64
+"""The share of a longer measurement in what is known of the shortest: the path may be another by now."""
+_FAR_S = 0.005
 _PROBE_ROUNDS = 16
 """A known time is measured again after this many rounds."""
 
@@ -16,12 +19,13 @@ _PROBE_ROUNDS = 16
 class RoundTrips:
     """Smoothed round-trip times. `changes` counts them, so that others know when to look again."""
 
-    __slots__ = ("_unanswered", "_varies", "changes", "times", "wanted")
+    __slots__ = ("_shortest", "_unanswered", "_varies", "changes", "times", "wanted")
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
         self.times: dict[int, float] = {}
         self.changes = 0
+        self._shortest: dict[int, float] = {}  # without what a busy peer or a full queue adds
         self._varies: dict[int, float] = {}  # how far a measurement is from its smoothed time, smoothed
         self._unanswered: set[int] = set()
 
@@ -39,6 +43,8 @@ class RoundTrips:
         if seconds < 0:
             return
         self._unanswered.discard(peer)
+        shortest = self._shortest.get(peer, seconds)
+        self._shortest[peer] = min(seconds, shortest + _FORGETTING * (seconds - shortest))
         known = self.times.get(peer)
         if known is None:
             self.times[peer], self._varies[peer] = seconds, seconds / 8
@@ -62,6 +68,10 @@ class RoundTrips:
             return self.times[peer] + _VARIATIONS * self._varies[peer]
         return max((self.times[one] + _VARIATIONS * self._varies[one] for one in self.times), default=unknown)
 
+    def is_far(self, peer: int) -> bool:
+        """Whether the way to `peer` and back takes long in itself, 5 ms or more, however busy it is."""
+        return self._shortest.get(peer, 0.0) >= _FAR_S
+
     def was_silent(self, peer: int) -> bool:
         """Whether `peer` was asked and has never answered."""
         return peer in self._unanswered
@@ -70,6 +80,7 @@ class RoundTrips:
         """Forget everybody else."""
         self.times = {member: self.times[member] for member in members if member in self.times}
         self._varies = {member: self._varies[member] for member in self.times}
+        self._shortest = {member: self._shortest[member] for member in self.times}
         self._unanswered.intersection_update(members)
         self.changes += 1
 

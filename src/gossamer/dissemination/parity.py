@@ -28,8 +28,6 @@ _SHARE = 0.2
 _PACKETS_MIN, _PACKETS_MAX = 3, 10
 """So parity takes a third of the bandwidth at most, and is there before a repair where packets are 1 ms apart."""
 _LOSS_MIN = 0.004
-_WORTH_S = 0.005
-"""A repair that takes less is good enough."""
 _WAIT_MIN_S, _WAIT_MAX_S = 0.001, 0.01
 """How long after its first packet a block ends at the latest: half of a round trip, within these bounds."""
 _REPORT_LOSSES, _REPORT_ROUNDS = 8, 20
@@ -198,7 +196,7 @@ class ParityPass(Rung):
         """Where a repair takes long, and parity could help."""
         if sender not in self.ladder.streams:
             return
-        far = self.ladder.round_trips.times.get(sender, 0.0) >= _WORTH_S
+        far = self.ladder.round_trips.is_far(sender)
         if far and not self._is_fixed and (sender in self._lost or len(self._lost) < _SENDERS_MAX):
             self._lost[sender] = self._lost.get(sender, 0) + packets
             self._since.setdefault(sender, (self.ladder.streams.of(sender).next, self._round))

@@ -34,9 +34,8 @@ from gossamer.repair.negative import NegativeGossip
 
 _AT_THE_SENDER = 16
 """About this many members ask the sender of a packet that all have lost, if there are more."""
-_FAR_S = 0.005
 _SPARE, _SPARE_MAX = 0.01, 20.0
-"""Two members are asked for one packet in a hundred, where they are this far away; no more than 20 in a row."""
+"""Two members are asked for one packet in a hundred, where they are far away; no more than 20 in a row."""
 _BY_ROUNDS = 64
 """In place of how often something was asked for: it was asked for in a round, and is left to the rounds."""
 
@@ -185,7 +184,7 @@ class RetryingNegativeGossip(NegativeGossip):
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects, times: int = 1) -> None:
         super()._request(now, target, wanted, out)
         self._await(now, target, wanted, times)
-        for sender, numbers in wanted.items() if self._patience(target) >= _FAR_S else ():
+        for sender, numbers in wanted.items() if self.ladder.round_trips.is_far(target) else ():
             self._ask_another(now, target, sender, numbers, out)
 
     def _ask_another(self, now: float, asked: int, sender: int, numbers: RangeSet, out: Effects) -> None:
