@@ -368,8 +368,8 @@ class Coordinator(Repair):
             holder = self._holders.get(sender)
             known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or not followers)]
             asked = [*dict.fromkeys([*known, *followers])] if self._tries else known
-            if asked:
-                requests.setdefault(asked[self._tries % len(asked)], {})[sender] = numbers
+            if asked:  # each twice: an answer that is late is not asked for elsewhere at once
+                requests.setdefault(asked[self._tries // 2 % len(asked)], {})[sender] = numbers
         out.extend(Unicast(member, Request(numbers)) for member, numbers in requests.items())
 
     def _requested(self, now: float, source: int, message: Request, out: Effects) -> None:

@@ -8,7 +8,7 @@ from gossamer.core.effects import Multicast, Replay, Unicast
 from gossamer.core.ids import EVERYONE, PEER
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Collected, Descendants, NeverSent, Repair
-from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, union
+from gossamer.core.packet_sets import Horizon, PacketSets, count, difference, put, take, union
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -17,6 +17,10 @@ from gossamer.repair.followers import RANGES_MAX, Followers
 
 _GATHER = 0.1
 """Of a null period: how long a coordinator waits for others that lack the same before it fills."""
+_BURSTS, _BURST_MIN = 4, 8
+"""What a member may ask for at a time is sent in so many bursts, since here nobody says how much it can take."""
+_RETURN_PERIODS = 2.0
+"""If a member asks that was absent, others of its side are back, too, and will ask or be told of: wait for so long."""
 
 
 class Descent:
@@ -27,6 +31,9 @@ class Descent:
         self._account = account
         self._ladder = ladder
         self._gather_s = _GATHER * ladder.settings.null_period
+        self._hold_until = 0.0
+        asked = ladder.settings.request_packets
+        self._burst = max(_BURST_MIN, asked // _BURSTS) if asked else 0
         self._timer = ladder.timer(self._fill)
 
     @property
@@ -69,6 +76,10 @@ class Descent:
         """
         common = union(message.missing, self._beyond(message, latest)) if message.complete else message.missing
         rest: dict[int, PacketSets] = {}
+        if message.complete:
+            self._hold_until = now
+        elif leads and source not in self.followers:
+            self._hold_until = now + _RETURN_PERIODS * self._ladder.settings.null_period
         for member in self._members_in(source, message):
             lacking = union(common, message.others.get(member, {})) if member != source else dict(common)
             lacking.pop(member, None)  # nobody lacks its own packets
@@ -144,9 +155,16 @@ class Descent:
         return found
 
     def _fill(self, now: float, out: Effects) -> None:
+        """Send what is lacking and kept; only so much at a time that receivers can take it."""
+        if now < self._hold_until:
+            self._timer.set(self._hold_until)
+            return
         kept = self._kept(self.followers.lacking())
         if kept:
-            self._ladder.repair_queue.enqueue(now, EVERYONE, kept, self._send, out)
+            some = take(kept, self._burst)
+            self._ladder.repair_queue.enqueue(now, EVERYONE, some, self._send, out)
+            if count(some) < count(kept):
+                self._timer.set(now + self._gather_s)
 
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
         for seqno in range(first, last + 1):
