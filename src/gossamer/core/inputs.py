@@ -140,11 +140,12 @@ class Committed:
 
 @dataclass(slots=True)
 class DamageFound:
-    """Packets in this member's log cannot be read any more."""
+    """Packets in this member's log cannot be read any more; `asked_by` is the member that wanted them, if any."""
 
     sender: int
     first: int
     last: int
+    asked_by: int = -1
 
 
 @dataclass(slots=True)

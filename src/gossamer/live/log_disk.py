@@ -142,7 +142,7 @@ class LogDisk:
                     found.append(entry)
                     first = entry.seqno + 1
             except Damaged as bad:
-                self._drop(bad)
+                self._drop(bad, effect.to)
                 parts.append((bad.seqno + 1, last))
             except StoreDamaged as error:
                 self._fail(str(error))
@@ -155,7 +155,7 @@ class LogDisk:
             self._report_unread(effect, found)
         return found
 
-    def _drop(self, bad: Damaged) -> None:
+    def _drop(self, bad: Damaged, asked_by: int) -> None:
         """Make room for the copy of another logger; but a store with much damage has failed, and takes no copies."""
         self.damaged += 1
         if self.damaged > _DAMAGED_MAX:
@@ -169,7 +169,7 @@ class LogDisk:
                 self.noted("collect", bad.sender, bad.seqno)
         except StoreError as error:
             self._fail(str(error))
-        self._happened(DamageFound(bad.sender, bad.seqno, bad.seqno))
+        self._happened(DamageFound(bad.sender, bad.seqno, bad.seqno, asked_by))
 
     def _report_unread(self, effect: Replay, found: list[LogEntry]) -> None:
         """What the store says that it holds, and does not find, is damaged, and so is whatever should lead to it."""
@@ -180,7 +180,7 @@ class LogDisk:
         if unread and not self.failure:
             self._fail(f"damaged: {len(unread)} packets of sender {effect.sender} are not where they should be")
         for first, last in unread.ranges():
-            self._happened(DamageFound(effect.sender, first, last))
+            self._happened(DamageFound(effect.sender, first, last, effect.to))
 
     def holdings(self, effect: TellHoldings) -> PacketSets:
         """The packets in the store that were stored since the time asked about."""

@@ -201,6 +201,9 @@ class Logger(Keeper):
         self._damaged.setdefault(happened.sender, RangeSet()).add(happened.first, happened.last)
         if not self.ladder.roster.other_loggers():
             self._lose({}, out)
+        if happened.asked_by in self.ladder.roster:  # it need not ask again to hear the truth
+            numbers = {happened.sender: RangeSet.span(happened.first, happened.last)}
+            out.append(Unicast(happened.asked_by, NeverSent(numbers, lost=True)))
 
     def _compared(self, now: float, source: int, message: Holdings, out: Effects) -> None:
         """The only other logger says what it holds: what is damaged here and not there is gone."""
