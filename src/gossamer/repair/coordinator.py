@@ -369,7 +369,8 @@ class Coordinator(Repair):
         followers = list(self.descent.followers)
         for sender, numbers in wanted.items():
             holder = self._holders.get(sender)
-            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or not followers)]
+            alone = not followers and self._tries > 0
+            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or alone)]
             asked = [*dict.fromkeys([*known, *followers])] if self._tries else known
             if asked:  # each twice: an answer that is late is not asked for elsewhere at once
                 requests.setdefault(asked[self._tries // 2 % len(asked)], {})[sender] = numbers
