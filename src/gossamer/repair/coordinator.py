@@ -39,7 +39,7 @@ _REFRESH_S = 0.005
 """A coordinator hears from one of its followers this often on average, if there are many."""
 _ENOUGH_PACKETS = 10_000
 """A buffer that keeps this many is taken to keep what a partition misses."""
-_HEALING_BEATS = 6
+_HEALING_BEATS = 16
 """A heal is over if for so many null periods nothing came of it."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
@@ -57,7 +57,7 @@ class Coordinator(Repair):
         self._asking = Asking(ladder.settings.request_packets)
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
-        self._ticks = self._tries = self._refreshes = 0
+        self._ticks = self._tries = self._refreshes = self._filled = 0
         self._heads: Horizon = {}  # the first number of each sender that was wanted at the last tick
         self._new_told = False  # whether any of it was learned from the tree
         self._told = False  # whether the gap that is being found was learned from the tree
@@ -147,6 +147,9 @@ class Coordinator(Repair):
             self._numbers.beat()
             whole = not self.descent.absent()
             self.account.looked(now, whole)
+            if now < self._healing_until and self.account.filled > self._filled:
+                self._heal(now)
+            self._filled = self.account.filled
             self._whole = whole and now >= self._healing_until
             if self.tree.speaks(now):  # event 5
                 out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
@@ -366,7 +369,8 @@ class Coordinator(Repair):
         followers = list(self.descent.followers)
         for sender, numbers in wanted.items():
             holder = self._holders.get(sender)
-            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or not followers)]
+            alone = not followers and self._tries > 0
+            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or alone)]
             asked = [*dict.fromkeys([*known, *followers])] if self._tries else known
             if asked:  # each twice: an answer that is late is not asked for elsewhere at once
                 requests.setdefault(asked[self._tries // 2 % len(asked)], {})[sender] = numbers
