@@ -34,7 +34,9 @@ def test_a_seed_is_a_scenario_and_every_fault_ends_before_the_traffic() -> None:
 def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     drawn = [draw(seed) for seed in range(1, 700)]
 
-    assert {table["protocol"]["name"] for table in drawn} == {"rpbcast", "pbcast", "lbrm", "basic", "unreliable"}
+    assert {table["protocol"]["name"] for table in drawn} == {
+        *("rpbcast", "pbcast", "lbrm", "redelivery", "basic", "unreliable")
+    }
     rows = [table["protocol"] for table in drawn if table["protocol"]["name"] == "unreliable"]
     assert {tuple(row["repair"]) for row in rows} == {tuple(c["repair"]) for c in FACTORS["repair"].values()}
     assert {row["ordering"] for row in rows} == {"none", "fifo"}
@@ -65,7 +67,7 @@ def test_every_third_seed_is_a_live_group() -> None:
     drawn = [draw(seed) for seed in range(3, 900, 3)]
 
     protocols = [table["protocol"] for table in drawn]
-    assert {p["name"] for p in protocols} == {"rpbcast", "pbcast", "lbrm", "basic"}
+    assert {p["name"] for p in protocols} == {"rpbcast", "pbcast", "lbrm", "redelivery", "basic"}
     assert all(p["suspect_after"] and p["found_after"] and p["loss_patience"] and p["window"] for p in protocols)
     assert {p["loggers"] for p in protocols} == {0, 1, 2}
     faults = [(table, fault) for table in drawn for fault in table["fault"]]

@@ -19,7 +19,7 @@ from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.logging.logger import Logger
 from gossamer.logging.send_buffer import SendBuffer
-from gossamer.ordering.fifo import Fifo
+from gossamer.ordering.fifo import Fifo, Waiting
 from gossamer.ordering.none import Unordered
 from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.last_numbers import LastNumbers
@@ -116,7 +116,12 @@ class SkipsAGap(Fifo):
     """Whenever one gap is filled, everything that waits is let go, other gaps or not."""
 
     def _release(self, sender, stream, out):
-        out.extend(effect for _, _, effect in sorted(self._held.pop(sender), key=lambda held: held[0]) if effect)
+        for _, _, held in sorted(self._held.pop(sender), key=lambda held: held[0]):
+            if isinstance(held, Waiting):
+                self._leave(sender, held)
+                out.append(Deliver(held.run, held.phase))
+            elif held is not None:
+                out.append(held)
 
 
 class SkipsGaps(Stack):

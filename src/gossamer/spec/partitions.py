@@ -51,6 +51,8 @@ class SameMessages:
             kind, t_ns, member = KINDS[rows.kind[i]], int(rows.t_ns[i]), int(rows.member[i])
             if kind in ("deliver", "lost"):
                 sender, seqno = int(rows.sender[i]), int(rows.seqno[i])
+                if seqno < 0:
+                    continue  # no packet has such a number: that is another specification's business
                 self._has.setdefault(member, {}).setdefault(sender, RangeSet()).add(seqno)
                 self._recent.append((t_ns, member, sender, seqno))
                 self._forget_old(t_ns)
