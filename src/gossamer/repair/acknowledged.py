@@ -33,17 +33,19 @@ _LOOKS = 4
 
 _DOUBLINGS_MAX = 5
 """The period between repetitions doubles at most this often."""
+_OF_USE = 0.25
+"""While this share of the repetitions is acknowledged, they are worth their while."""
 
 
 class _Unacknowledged:
     """A packet and the members that have not acknowledged it, in their order."""
 
-    __slots__ = ("packet", "repetitions", "waiting")
+    __slots__ = ("packet", "was_repeated", "waiting")
 
     def __init__(self, packet: Packet, waiting: dict[int, None]) -> None:
         self.packet = packet
         self.waiting = waiting
-        self.repetitions = 0
+        self.was_repeated = False
 
 
 class Acknowledged(RepairRung, Keeper):
@@ -57,6 +59,8 @@ class Acknowledged(RepairRung, Keeper):
         self._bytes = 0
         self._last: Packet | None = None
         self._retries: list[tuple[float, int]] = []  # (when, seqno), a heap
+        self._doublings = self._sent = self._acked = 0
+        self._judged_at = 0.0
         self._budget = Budget(self.ladder.settings.service_limit)
         self._missing: PacketSets = {}
         self._away_since: dict[int, float] = {}  # of sources that we miss something of and that are not in reach
@@ -130,7 +134,7 @@ class Acknowledged(RepairRung, Keeper):
     def _keep(self, now: float, packet: Packet, waiting: dict[int, None]) -> None:
         self._kept[packet.seqno] = _Unacknowledged(packet, waiting)
         self._bytes += memory_of([packet])
-        self._schedule(now, packet.seqno, 0)
+        self._schedule(now, packet.seqno)
 
     def _let_go_of_the_absent(self) -> None:
         """Room for new packets: drop, oldest first, those that only members which are away still need."""
@@ -161,6 +165,7 @@ class Acknowledged(RepairRung, Keeper):
         kept = self._kept.get(seqno)
         if kept is None:
             return
+        self._acked += kept.was_repeated and member in kept.waiting
         kept.waiting.pop(member, None)
         if not kept.waiting:
             self._let_go(seqno)
@@ -174,17 +179,27 @@ class Acknowledged(RepairRung, Keeper):
                 waiting = [member for member in kept.waiting if member in in_reach]
                 granted = self._budget.take(now, len(waiting))
                 out.extend(Unicast(m, Repair(kept.packet, PEER)) for m in waiting[:granted])
-                kept.repetitions += granted > 0
-                self._schedule(now, seqno, kept.repetitions)
+                kept.was_repeated = True
+                self._sent += granted
+                self._schedule(now, seqno)
+        self._judge(now)
         self._arm()
 
-    def _schedule(self, now: float, seqno: int, repetitions: int) -> None:
-        """Ever more rarely: a path that carries less than all repetitions would carry nothing new any more.
+    def _period(self) -> float:
+        return float(self.ladder.settings.retry_period * 2**self._doublings)
+
+    def _judge(self, now: float) -> None:
+        """Repeat more rarely while that is of no use: a path that is full of repetitions carries nothing new any more.
 
         001 §3 repeats at a fixed interval; its links have no bandwidth.
         """
-        period = self.ladder.settings.retry_period * 2 ** min(repetitions, _DOUBLINGS_MAX)
-        heappush(self._retries, (now + period, seqno))
+        if self._sent and now - self._judged_at >= self._period():
+            step = -1 if self._acked >= _OF_USE * self._sent else 1
+            self._doublings = min(_DOUBLINGS_MAX, max(0, self._doublings + step))
+            self._judged_at, self._sent, self._acked = now, 0, 0
+
+    def _schedule(self, now: float, seqno: int) -> None:
+        heappush(self._retries, (now + self._period(), seqno))
         if self._retries[0][1] == seqno:
             self._arm()
 
