@@ -213,11 +213,12 @@ class Coordinator(Repair):
         if not self._is_member(source) or not self.descent.credible(message):
             return
         leads = self.tree.leads
+        if leads and (message.complete or (source not in self.descent.followers and not self._whole)):
+            if message.complete or now >= self._healing_until:
+                self.account.healed(now, 1 + len(message.others))
+            self._heal(now)
         rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)
         if leads:
-            if message.complete:
-                self.account.healed(now, 1 + len(message.others))
-                self._heal(now)
             self._learn_from(now, source, message, out)
         self.descent.tell(source, rest.missing, out)
         lacks_something = bool(rest.missing or any(rest.others.values()))
