@@ -135,3 +135,37 @@ def test_everything_comes_to_everybody(name, seed):
     if name not in ("source dies", "churn in a partition"):
         assert result["packets"]["lost"] == 0
         assert result["packets"]["everywhere"] == result["packets"]["sent"]
+
+
+@pytest.mark.parametrize("seed", [*range(1, 7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 200))])
+def test_a_coordinator_that_joined_late_does_not_keep_others_from_what_came_before_it(seed):
+    """One member dies for good, one stands still, and whoever joins may lead all: it has no old packets to give."""
+    rng = Random(seed)
+    order = rng.sample(range(5), 5)
+    dead, still = rng.sample([1, 2, 3], 2)
+    result = traced(
+        parse(
+            {
+                "name": "late leader",
+                "seed": seed,
+                "duration": 7.0,
+                "linger": 100.0,
+                "topology": {"kind": "lan", "members": 5, "latency": 0.0002},
+                "loss": {"member": 0.05},
+                "traffic": {"senders": 1, "rate": 60.0, "size": 200},
+                "protocol": {
+                    "name": "redelivery",
+                    "ordering": "fifo",
+                    "membership": "sponsored",
+                    "suspect_after": 5.0,
+                    "lists": [order[: order.index(member)] for member in range(5)],
+                },
+                "fault": [
+                    {"at": 0.7, "kind": "crash", "members": [dead], "memory": "lost"},
+                    {"at": 1.2, "kind": "crash", "members": [still], "memory": "kept", "for": 3.0},
+                    {"at": 1.3, "kind": "join", "members": [4]},
+                ],
+            }
+        )
+    )
+    assert (result["violations"], result["outstanding"], result["packets"]["lost"]) == ([], 0, 0)

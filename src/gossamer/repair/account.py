@@ -29,6 +29,10 @@ class Account:
         """A side of so many members has come back."""
         self._healed = now, members, self.filled, self.addressed, self.received
 
+    def counts(self) -> dict[str, int]:
+        """What was sent on since the beginning."""
+        return {"filled": self.filled, "addressed": self.addressed}
+
     def of_divisions(self, now: float) -> dict[str, Any]:
         """For how long somebody has been missing, and what was exchanged since a side last came back."""
         found: dict[str, Any] = {}

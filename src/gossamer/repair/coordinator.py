@@ -25,7 +25,7 @@ from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.effects import Multicast, Note, Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Descendants, IAmCoordinator, Request
-from gossamer.core.packet_sets import Horizon, PacketSets, intersection, take
+from gossamer.core.packet_sets import Horizon, PacketSets, take
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -41,6 +41,10 @@ _ENOUGH_PACKETS = 10_000
 """A buffer that keeps this many is taken to keep what a partition misses."""
 _HEALING_BEATS = 16
 """A heal is over if for so many null periods nothing came of it."""
+_PATIENT_TRIES = 3
+"""After so many tries in vain it is not for the coordinator alone to help."""
+_JUST_ASKED = -1
+"""In place of a number: the next tick is too soon to say that nothing has come."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
 
@@ -62,6 +66,7 @@ class Coordinator(Repair):
         self._new_told = False  # whether any of it was learned from the tree
         self._told = False  # whether the gap that is being found was learned from the tree
         self._whole = True  # whether all members follow our coordinator, as it says
+        self._was_whole = False  # whether all have followed us at any time
         self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
         self._fetching: PacketSets = {}  # what a side that has come back was asked for
         self._surplus: Horizon = {}  # what the coordinator seems to lack
@@ -151,6 +156,7 @@ class Coordinator(Repair):
                 self._heal(now)
             self._filled = self.account.filled
             self._whole = whole and now >= self._healing_until
+            self._was_whole |= whole
             if self.tree.speaks(now):  # event 5
                 out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
         elif self.tree.coordinator is not None and now >= self._refresh_at:
@@ -213,7 +219,9 @@ class Coordinator(Repair):
         if not self._is_member(source) or not self.descent.credible(message):
             return
         leads = self.tree.leads
-        if leads and (message.complete or (source not in self.descent.followers and not self._whole)):
+        if leads and (
+            message.complete or (self._was_whole and not self._whole and source not in self.descent.followers)
+        ):
             if message.complete or now >= self._healing_until:
                 self.account.healed(now, 1 + len(message.others))
             self._heal(now)
@@ -242,7 +250,9 @@ class Coordinator(Repair):
 
         What a side has that has come back nobody here has: it is for all that follow, but for that side.
         """
-        lacking = self._missing_of(sender).difference(message.missing.get(sender, RangeSet()))
+        stream = self.ladder.streams.get(sender)
+        missing = RangeSet() if stream is None else stream.missing
+        lacking = missing.difference(message.missing.get(sender, RangeSet()))
         lacking = RangeSet(lacking.within(0, message.lasts[sender]))
         if message.complete:
             self.descent.lacking_here({source, *message.others}, {sender: lacking})
@@ -252,12 +262,9 @@ class Coordinator(Repair):
             self._fetching.setdefault(sender, RangeSet()).update(lacking)
             self._new.setdefault(sender, RangeSet()).update(lacking)
             self._asking.unask({sender: lacking})
+            self._heads[sender] = _JUST_ASKED
             self._tries = 0
             self._instant_over.set(now)
-
-    def _missing_of(self, sender: int) -> RangeSet:
-        stream = self.ladder.streams.get(sender)
-        return RangeSet() if stream is None else stream.missing.copy()
 
     # Gaps.
 
@@ -269,6 +276,7 @@ class Coordinator(Repair):
         if self._told and self.ladder.is_logger:
             return  # senders repeat to a logger what it does not have: it asks for what does not come
         self._new.setdefault(sender, RangeSet()).add(first, last)
+        self._heads.setdefault(sender, _JUST_ASKED)
         self._new_told |= self._told
         at_once = self.tree.leads or (self._whole and not self._told)
         wait = 0.0 if at_once else self.ladder.rng.random() * self.descent.gather_s
@@ -358,46 +366,36 @@ class Coordinator(Repair):
         self._asking.asked(now, coordinator, wanted)
         if self.tree.leads:
             self._ask_below(wanted, out)
-        elif listed and (members := self.tree.list()):
-            place = (self._tries + 1) // 2
-            out.append(Unicast(members[place % len(members)], Request(wanted)))
+        elif members := self._whom_else(listed):
+            out.append(Unicast(members[(self._tries + 1) // 2 % len(members)], Request(wanted)))
         else:
             out.append(Unicast(coordinator, Descendants({}, wanted)))
 
+    def _whom_else(self, listed: bool) -> list[int]:
+        """Whom to ask in place of the coordinator, if anybody.
+
+        What a coordinator does not give, perhaps because it joined later, anybody may have.
+        """
+        if self._tries >= _PATIENT_TRIES and self._tries % 2:
+            return self.ladder.roster.others()
+        return self.tree.list() if listed else []
+
     def _ask_below(self, wanted: PacketSets, out: Effects) -> None:
         """A coordinator asks whoever says that it has the packets, or their sender; later each that follows it."""
-        requests: dict[int, PacketSets] = {}
-        followers = list(self.descent.followers)
-        for sender, numbers in wanted.items():
-            holder = self._holders.get(sender)
-            alone = not followers and self._tries > 0
-            known = [m for m in (holder, sender) if m is not None and (m in self.descent.followers or alone)]
-            asked = [*dict.fromkeys([*known, *followers])] if self._tries else known
-            if asked:  # each twice: an answer that is late is not asked for elsewhere at once
-                requests.setdefault(asked[self._tries // 2 % len(asked)], {})[sender] = numbers
+        requests = self.descent.whom_to_ask(wanted, self._holders, self._tries)
         out.extend(Unicast(member, Request(numbers)) for member, numbers in requests.items())
 
     def _requested(self, now: float, source: int, message: Request, out: Effects) -> None:
         """What is asked of us and lacking here, too, is passed on when it comes."""
-        lacking = {s: stream.missing for s in message.wanted if (stream := self.ladder.streams.get(s)) is not None}
-        wanted = intersection(message.wanted, lacking)
-        if wanted and self.ladder.roster.knows(source):
-            self.descent.followers.lacks(source, wanted)
+        if self.ladder.roster.knows(source):
+            self.descent.asked_in_vain(source, message.wanted)
 
     # For those who look.
 
     def partition(self, now: float) -> dict[str, Any]:
         """Where this member stands: its coordinator, who is on its side as far as it knows, and what was exchanged."""
-        leads = self.tree.leads
-        return {
-            "coordinator": self.tree.coordinator,
-            "since_s": now - self.tree.since,
-            "whole": self._whole,
-            "missing": self._asking.wanted_count,
-            "changes": self.tree.changes,
-            "filled": self.account.filled,
-            "addressed": self.account.addressed,
-            "followers": sorted(self.descent.followers) if leads else [],
-            "absent": self.descent.absent() if leads else [],
-            **(self.account.of_divisions(now) if leads else {}),
-        }
+        standing = {"whole": self._whole, "missing": self._asking.wanted_count}
+        seen = (
+            self.descent.seen() | self.account.of_divisions(now) if self.tree.leads else {"followers": [], "absent": []}
+        )
+        return self.tree.standing(now) | standing | self.account.counts() | seen

@@ -15,6 +15,7 @@ before it says so, the longer the more could lead it: most of them have found so
 
 from collections.abc import Callable, Mapping
 from math import inf
+from typing import Any
 
 from gossamer.core.effects import Note, Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
@@ -65,6 +66,10 @@ class CoordinatorTree:
     def may_lead(self, one: int, other: int) -> bool:
         """Whether `other` may follow `one`."""
         return self._own.leads(one, other)
+
+    def standing(self, now: float) -> dict[str, Any]:
+        """For those who look."""
+        return {"coordinator": self.coordinator, "since_s": now - self.since, "changes": self.changes}
 
     def begin(self, now: float) -> None:
         """Nothing is known."""

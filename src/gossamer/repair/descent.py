@@ -8,7 +8,7 @@ from gossamer.core.effects import Multicast, Replay, Unicast
 from gossamer.core.ids import EVERYONE, PEER
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Collected, Descendants, NeverSent, Repair
-from gossamer.core.packet_sets import Horizon, PacketSets, count, difference, put, take, union
+from gossamer.core.packet_sets import Horizon, PacketSets, count, difference, intersection, put, take, union
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -45,6 +45,22 @@ class Descent:
         """The members of the group that do not follow this one."""
         roster = self._ladder.roster
         return [m for m in roster.others_owed() if m not in self.followers and m not in roster.joining]
+
+    def seen(self) -> dict[str, list[int]]:
+        """Who follows, and who does not."""
+        return {"followers": sorted(self.followers), "absent": self.absent()}
+
+    def whom_to_ask(self, wanted: PacketSets, holders: dict[int, int], tries: int) -> dict[int, PacketSets]:
+        """Whom a coordinator asks for what: first those that have it, and each twice, for answers may be late."""
+        requests: dict[int, PacketSets] = {}
+        alone = not len(self.followers) and tries > 0
+        for sender, numbers in wanted.items():
+            likely = (holders.get(sender, sender), sender)
+            known = [member for member in likely if member in self.followers or alone]
+            asked = [*dict.fromkeys([*known, *self.followers])] if tries else known
+            if asked:
+                requests.setdefault(asked[tries // 2 % len(asked)], {})[sender] = numbers
+        return requests
 
     def keep_only(self, roster: Roster) -> None:
         """Those that are no members any more follow nobody."""
@@ -96,6 +112,12 @@ class Descent:
         for member in self.followers:
             if member not in elsewhere:
                 self.followers.lacks(member, {s: n for s, n in numbers.items() if s != member})
+
+    def asked_in_vain(self, member: int, wanted: PacketSets) -> None:
+        """`member` has asked for these: what we lack ourselves it gets when it comes."""
+        lacking = {s: stream.missing for s in wanted if (stream := self._ladder.streams.get(s)) is not None}
+        if here := intersection(wanted, lacking):
+            self.followers.lacks(member, here)
 
     def came(self, now: float, sender: int) -> None:
         """Something of `sender` has come that was missing: somebody else may lack it."""
