@@ -40,7 +40,7 @@ _OF_USE = 0.25
 class _Unacknowledged:
     """A packet and the members that have not acknowledged it, in their order."""
 
-    __slots__ = ("packet", "was_repeated", "waiting")
+    __slots__ = ("packet", "waiting", "was_repeated")
 
     def __init__(self, packet: Packet, waiting: dict[int, None]) -> None:
         self.packet = packet
