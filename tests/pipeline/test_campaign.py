@@ -32,7 +32,7 @@ def test_a_seed_is_a_scenario_and_every_fault_ends_before_the_traffic() -> None:
 
 
 def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
-    drawn = [draw(seed) for seed in range(1, 700)]
+    drawn = [draw(seed) for seed in range(1, 2000)]
 
     assert {table["protocol"]["name"] for table in drawn} == {
         *("rpbcast", "pbcast", "lbrm", "redelivery", "basic", "unreliable")
