@@ -94,8 +94,9 @@ class RateController:
         followed = self._followed(now, lagging)
         if not followed:
             return
-        usual = sorted(map(self._rate_of, followed))[len(followed) // 2]
-        self._reconsider(now, lagging, usual, follow)
+        middle = sorted(followed, key=self._rate_of)[len(followed) // 2]
+        usual = self._rate_of(middle)
+        self._reconsider(now, lagging, usual if self.paths[middle].is_congested else inf, follow)
         slowest = min(followed, key=self._rate_of)
         if not self._is_to_blame(now, slowest, usual):
             self._blamed = None
@@ -121,6 +122,7 @@ class RateController:
         return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt
 
     def _reconsider(self, now: float, lagging: Collection[int], usual: float, follow: Callable[[int], None]) -> None:
+        """What most take at the most is `usual`, infinite as long as that is not known."""
         for member, (at, took) in [*self._let_go.items()]:
             if member not in lagging:
                 del self._let_go[member]  # it has caught up

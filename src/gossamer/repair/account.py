@@ -25,9 +25,13 @@ class Account:
         elif self._divided_at is None:
             self._divided_at = now
 
-    def healed(self, now: float, members: int) -> None:
-        """A side of so many members has come back."""
-        self._healed = now, members, self.filled, self.addressed, self.received
+    def healed(self, now: float, members: int, *, ongoing: bool) -> None:
+        """A side of so many members has come back, if any was missing; `ongoing` if others of it were back before."""
+        if ongoing and self._healed is not None:
+            at, before, filled, addressed, received = self._healed
+            self._healed = at, max(before, members), filled, addressed, received
+        elif self._divided_at is not None:
+            self._healed = now, members, self.filled, self.addressed, self.received
 
     def counts(self) -> dict[str, int]:
         """What was sent on since the beginning."""

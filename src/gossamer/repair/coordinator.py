@@ -222,8 +222,7 @@ class Coordinator(Repair):
         if leads and (
             message.complete or (self._was_whole and not self._whole and source not in self.descent.followers)
         ):
-            if message.complete or now >= self._healing_until:
-                self.account.healed(now, 1 + len(message.others))
+            self.account.healed(now, 1 + len(message.others), ongoing=now < self._healing_until)
             self._heal(now)
         rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)
         if leads:
