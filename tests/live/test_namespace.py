@@ -74,6 +74,8 @@ def subscribe(settings: str, events: str) -> None:
     async def story() -> None:
         async with gossamer.join("namespace", gossamer.Settings(**json.loads(settings))) as group:
             heard = group.subscribe(">")
+            while len(group.members()) < MEMBERS:  # one that has founded a group alone is owed nothing until it joins
+                await asyncio.sleep(0.05)
             say("ready")
             pieces: Pieces = []
             late: list[float] = []
