@@ -194,6 +194,10 @@ class Pace(Rung):
         """Receivers that the sender does not wait for, because they cannot keep up."""
         return []
 
+    def fills_path(self, now: float) -> bool:
+        """Whether there is more to send than the path carries, so that whatever else is sent takes room from it."""
+        return False
+
     def limits(self) -> PaceLimits:
         """How fast the member may send now, and what keeps it from sending more."""
         return PaceLimits()

@@ -72,6 +72,9 @@ class ParityPass(Rung):
         """After every few packets, their parity."""
         if not self._packets:
             return
+        if self.ladder.pace.fills_path(now):  # what is lost now is lost in a queue, and parity would fill it
+            self._block = None
+            return
         for packet in run:
             if self._block is None:
                 self._block = Block(packet.seqno)

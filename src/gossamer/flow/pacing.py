@@ -90,6 +90,10 @@ class PacedFlow(Pace):
         """Receivers that are let go."""
         return [] if self._window is None else list(self._window.lagging)
 
+    def fills_path(self, now: float) -> bool:
+        """Whether there is more to send than the path carries, so that whatever else is sent takes room from it."""
+        return self._controller is not None and self._controller.is_limiting(now)
+
     def limits(self) -> PaceLimits:
         """How fast the member may send now, and what keeps it from sending more."""
         held_by, controller, window = self._held_by, self._controller, self._window
