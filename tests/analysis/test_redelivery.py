@@ -99,6 +99,6 @@ def test_recovery_by_hand():
     ],
 )
 def test_bad_input_names_value_and_range(call, message):
-    """Reference: issue 7, bad input"""
+    """Arguments that make no sense are refused by name."""
     with pytest.raises(ValueError, match=message):
         call()
