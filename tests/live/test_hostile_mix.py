@@ -104,6 +104,7 @@ async def _suffer(store: Path, seconds: float, seed: int) -> None:
         assert "faults" not in subscriber._member.stats
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 def test_lies_while_everything_else_goes_wrong(tmp_path, seed):
     run(_suffer(tmp_path, 6.0, seed))
