@@ -9,6 +9,7 @@ order at every subscriber. The columns:
 - lost: at each subscriber; what came to it repeated or in the wrong order is counted as wrong
 - dropped: the share of packets that the worst queue dropped, in all and after the first second
 - repaired: the share of deliveries that were repairs, at the subscriber with most of them
+- twice: packets that came more than once, as a share of deliveries, at the subscriber with most of them
 - queue: how long packets waited in the worst queue, on average and at most
 - TCP beside: what one TCP connection got on the same bottleneck meanwhile, as a share of what it could get alone
 - processor: the share of all cores that was busy. Near 100%, it is the limit, not the network
@@ -31,13 +32,13 @@ from live_systems import System
 from live_tables import DEFAULT_LOOP, choose, end_gently, machine, note, row
 from network_rows import ROWS, TCP_GOODPUT, Row
 from network_runner import Outcome, observe
-from switch import CONGESTION_CONTROL
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.netns import Unavailable, check_available
 
 DEFAULT_SYSTEMS = "sealed,zmq,zenoh"
-HEAD = ("", "events/s", "of link", "of TCP", "lost", "dropped", "after 1 s", "repaired", "queue ms", "TCP beside")
+SPEED = ("events/s", "of link", "of TCP", "lost")
+HEAD = ("", *SPEED, "dropped", "after 1 s", "repaired", "twice", "queue ms", "TCP beside")
 
 
 @dataclass(slots=True)
@@ -89,6 +90,7 @@ def cells(place: Row, system: System, results: Results) -> list[str]:
         f"{in_all:.1%}",
         f"{later:.1%}",
         "-" if repaired is None else f"{repaired:.1%}",
+        "-" if repaired is None else f"{outcome.repeated():.1%}",
         f"{mean_ms:.1f} / {most_ms:.0f}",
         share(outcome.tcp_mbit(), place.mbit * TCP_GOODPUT) if place.tcp else "-",
         f"{outcome.busy():.0%}" + complaints(outcome),
@@ -174,7 +176,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--systems", default=DEFAULT_SYSTEMS, help=f"default: {DEFAULT_SYSTEMS}")
     parser.add_argument("--seconds", type=float, help="length of a round, default 5, quick 2")
     parser.add_argument("--loop", choices=["asyncio", "uvloop"], default=DEFAULT_LOOP)
-    parser.add_argument("--tcp", default="", help="TCP's congestion control, e.g. cubic or bbr; default: the machine's")
+    parser.add_argument("--tcp", default="", help="of the TCP connection beside: cubic, bbr; default: the machine's")
     parser.add_argument("--trace", action="store_true", help="also print what the links did, every tenth of a second")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     options = parser.parse_args()
@@ -189,7 +191,8 @@ def main() -> None:
     options = parse()
     be_quiet()
     rows, systems = [ROWS[key] for key in options.rows.split(",")], choose(options.systems)
-    first = f"{machine(options.loop, 1)}, rounds of {options.seconds:.0f} s, TCP: {options.tcp or own_tcp()}"
+    tcp = f"TCP: {own_tcp()}, beside: {options.tcp or own_tcp()}"
+    first = f"{machine(options.loop, 1)}, rounds of {options.seconds:.0f} s, {tcp}"
     try:
         check_available()
         results = asyncio.run(run_all(rows, systems, options))
@@ -207,7 +210,7 @@ def main() -> None:
 
 def own_tcp() -> str:
     """The congestion control of this machine."""
-    return Path("/proc/sys", CONGESTION_CONTROL.replace(".", "/")).read_text("ascii").strip()
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text("ascii").strip()
 
 
 def failed(place: Row, outcome: Outcome | Failed | None) -> bool:

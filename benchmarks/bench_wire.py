@@ -19,8 +19,9 @@ from random import Random
 from time import perf_counter
 
 from gossamer.core.packets import Packet
+from gossamer.wire.codec import checksummed
 from gossamer.wire.events import Packer, unpack
-from gossamer.wire.sealing import KeyRing, Opener, Sealer
+from gossamer.wire.sealing import SALT_BYTES, KeyRing, Opener, Sealer
 
 SECONDS = 0.02 if "--quick" in sys.argv else 0.1
 REPEATS = 5 if "--quick" in sys.argv else 9
@@ -112,8 +113,8 @@ def bench_sealing(packet_bytes: int) -> None:
     """Measure sealing and opening datagrams of one size, and refusing forged and replayed ones."""
     random = Random(1)
     keys = KeyRing([random.randbytes(32)])
-    sealer, opener = Sealer(keys, random.randbytes(16)), Opener(keys)
-    datagram = b"G\x02\x01\x00" + bytes(packet_bytes - 4)
+    sealer, opener = Sealer(keys, random.randbytes(SALT_BYTES)), Opener(keys)
+    datagram = checksummed(b"G\x02\x01\x00" + bytes(packet_bytes - 8))
     batch = [datagram] * 20
     sealing = seconds_of(lambda: sealer.seal_many(batch)) / 20
     fresh: list[bytes] = []
@@ -125,7 +126,7 @@ def bench_sealing(packet_bytes: int) -> None:
         opening = min(opening, (perf_counter() - started) / 20)
         assert opened == batch
     replayed = seconds_of(lambda: opener.open_many(fresh)) / 20
-    forged = [d[:20] + random.randbytes(16) + d[36:] for d in fresh]
+    forged = [d[:20] + random.randbytes(SALT_BYTES) + d[20 + SALT_BYTES :] for d in fresh]
     forging = seconds_of(lambda: opener.open_many(forged)) / 20
     print(
         f"{packet_bytes:7,} {packet_bytes / sealing / 1e9:6.2f} GB/s {1e6 * sealing:6.2f} us"

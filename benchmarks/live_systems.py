@@ -9,9 +9,9 @@ import asyncio
 import shutil
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,6 +75,8 @@ class System:
     ours: bool = False
     logger: Callable[[Plan], AbstractAsyncContextManager[End]] | None = None
     """Something that keeps events for subscribers that fall behind."""
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of Gossamer's protocol."""
     bare: bool = False
     """Not a system, only what the machine needs to transport events: a lower bound for latencies, and not a peer."""
 
@@ -346,7 +348,10 @@ def _settings(plan: Plan) -> Any:
     import gossamer
 
     trust = {"key": plan.key} if SYSTEMS[plan.system].sealed else {"insecure": True}
-    return gossamer.Settings(address=f"239.192.77.7:{plan.port}", interface=plan.interface, **trust)
+    tuning = SYSTEMS[plan.system].tuning
+    return gossamer.Settings(
+        address=f"239.192.77.7:{plan.port}", interface=plan.interface, **trust, **({"tuning": tuning} if tuning else {})
+    )
 
 
 @asynccontextmanager
@@ -381,6 +386,16 @@ SYSTEMS = {
         System("gossamer", "Gossamer", *_OURS, asynchronous=True, ours=True, logger=_gossamer_logger),
         System(
             "sealed", "Gossamer, sealed", *_OURS, asynchronous=True, ours=True, sealed=True, logger=_gossamer_logger
+        ),
+        System("hashed", "Gossamer, hashed", *_OURS, asynchronous=True, ours=True, tuning={"buffering": "hashed"}),
+        System(
+            "unpaced",
+            "Gossamer, sealed, no pace",
+            *_OURS,
+            asynchronous=True,
+            ours=True,
+            sealed=True,
+            tuning={"congestion": "none"},
         ),
         System("zmq", "pyzmq PUB/SUB tcp", _zmq_publisher, _zmq_subscriber, needs=("zmq",)),
         System("zenoh", "Zenoh, tcp peers", _zenoh_publisher, _zenoh_subscriber, needs=("zenoh",)),

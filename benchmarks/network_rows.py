@@ -72,9 +72,15 @@ ROWS = {
         Row("uplink", "6 subscribers behind an uplink of 100 Mbit/s", Port(delay_ms=1), 6, up_mbit=100),
         Row("fair-1ms", "beside TCP, 100 Mbit/s, 1 ms", _FAST, tcp=True),
         Row("fair-20ms", "beside TCP, 100 Mbit/s, 20 ms", replace(_FAST, delay_ms=20), tcp=True),
+        Row("alone-1ms", "the only subscriber, beside TCP, 1 ms", _FAST, 1, tcp=True),
+        Row("alone-20ms", "the only subscriber, beside TCP, 20 ms", replace(_FAST, delay_ms=20), 1, tcp=True),
         Row("loss-0", "no bottleneck, 1 ms", Port(delay_ms=1)),
         Row("loss-1", "no bottleneck, 1 ms, 1% lost", Port(delay_ms=1, loss=0.01)),
         Row("loss-5", "no bottleneck, 1 ms, 5% lost", Port(delay_ms=1, loss=0.05)),
+        Row("jitter-10", "1,000 events/s, 10 to 15 ms", Port(delay_ms=10, jitter_ms=5), rate=1_000),
+        Row("jitter-50", "1,000 events/s, 50 to 75 ms", Port(delay_ms=50, jitter_ms=25), rate=1_000),
+        Row("jitter-200", "1,000 events/s, 200 to 300 ms", Port(delay_ms=200, jitter_ms=100), rate=1_000),
+        Row("jitter-loss", "50 to 75 ms, 5% lost", Port(delay_ms=50, jitter_ms=25, loss=0.05), rate=1_000),
         Row("latency", "1,000 events/s, 10 ms, 5% lost", Port(delay_ms=10, loss=0.05), rate=1_000),
     )
 }

@@ -127,6 +127,11 @@ class Outcome:
         ]
         return max(shares, default=None)
 
+    def repeated(self) -> float:
+        """What came more than once, as a share of deliveries, at the healthy subscriber with most of that."""
+        stats = [report["stats"] for report in self.heard[: self.healthy] if report["stats"]]
+        return max((one["duplicates"] / max(1, one["received"]) for one in stats), default=0.0)
+
 
 class Recorder:
     """Looks at the network at short intervals: `async with` it while something happens."""
@@ -169,13 +174,13 @@ def processor_ticks() -> tuple[int, int]:
 
 async def observe(system: System, row: Row, seconds: float, loop: str, tcp: str = "") -> Outcome:
     """Measure one system on one network; raises Failed if it does not finish."""
-    with Switch(row.ports(), tcp) as switch:
+    with Switch(row.ports()) as switch:
         hosts = [Host.on(node) for node in switch.nodes]
         subscribers = tuple(hosts[1 : 1 + row.subscribers])
         place = Place(hosts[0], subscribers, hosts[1 + row.subscribers] if row.logger else None)
         cell = Cell(SIZE, row.subscribers, rate=row.rate, seconds=seconds, loop=loop, place=place)
         try:
-            async with crew(system, cell) as members, stream(row, hosts) as sink:
+            async with crew(system, cell) as members, stream(row, hosts, tcp) as sink:
                 count = await events(members, system, row, seconds)
                 return await record(members, Recorder(switch, sink), row, count, seconds)
         except TimeoutError:
@@ -193,7 +198,7 @@ async def events(members: Crew, system: System, row: Row, seconds: float) -> int
 
 
 @asynccontextmanager
-async def stream(row: Row, hosts: Sequence[Host]) -> AsyncIterator[Worker | None]:
+async def stream(row: Row, hosts: Sequence[Host], tcp: str) -> AsyncIterator[Worker | None]:
     """The TCP connection beside, from the last host to the first subscriber's, if there is one; gives its sink."""
     if not row.tcp:
         yield None
@@ -201,7 +206,7 @@ async def stream(row: Row, hosts: Sequence[Host]) -> AsyncIterator[Worker | None
     where = (hosts[1].address, str(free_port()))
     async with child("sink", hosts[1], str(STREAM), "sink", *where) as sink:
         await sink.report()
-        async with child("source", hosts[-1], str(STREAM), "source", *where) as source:
+        async with child("source", hosts[-1], str(STREAM), "source", *where, tcp) as source:
             await source.report()
             await asyncio.sleep(TCP_ALONE_S)
             yield sink

@@ -27,7 +27,6 @@ from tests.netns import MTU, Unavailable, check_available, delete, new_name, new
 
 SOURCE = Path(__file__).with_name("switch.c")
 END_TIMEOUT_S = 3.0
-CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"
 CONFIGURE = """
 link set lo up
 link set eth0 mtu {mtu} address {mac} txqueuelen 10000 up
@@ -77,10 +76,9 @@ def _mac(number: int) -> str:
 class Switch:
     """Hosts that hear each other through the switch, one for each port."""
 
-    def __init__(self, ports: list[Port], tcp: str = "") -> None:
-        """`tcp` is the congestion control of the hosts, if it should not be the machine's."""
+    def __init__(self, ports: list[Port]) -> None:
         check_available()
-        self.ports, self._tcp = ports, tcp
+        self.ports = ports
         self.nodes = new_nodes(new_name(), len(ports))
         self._process: subprocess.Popen[str] | None = None
 
@@ -152,8 +150,6 @@ class Switch:
             others = [(n, other) for n, other in enumerate(self.nodes, 1) if n != number]
             lines += "".join(KNOW.format(address=other.address, mac=_mac(n)) for n, other in others)
             run("ip", "-n", node.namespace, "-batch", "-", stdin=lines)
-            if self._tcp:
-                run(*node.command("sysctl", "-qw", f"{CONGESTION_CONTROL}={self._tcp}"))
 
     def _remove(self) -> None:
         if self._process is not None:

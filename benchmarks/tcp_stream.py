@@ -2,7 +2,7 @@
 
 The sink answers every line of its input with the bytes that it has received so far; both sides end with their input.
 
-    python benchmarks/tcp_stream.py sink|source ADDRESS PORT
+    python benchmarks/tcp_stream.py sink|source ADDRESS PORT [CONGESTION-CONTROL]
 """
 
 import json
@@ -30,19 +30,21 @@ class Sink:
             self.received += len(data)
 
 
-def send(address: str, port: int) -> None:
-    """Send for ever."""
+def send(address: str, port: int, control: str) -> None:
+    """Send for ever, with the congestion control that is named, or else the machine's."""
     connection = socket.create_connection((address, port), CONNECT_TIMEOUT_S)
     connection.settimeout(None)
+    if control:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode("ascii"))
     while True:
         connection.sendall(bytes(PIECE))
 
 
 def main() -> None:
     """Serve until the input ends."""
-    role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    role, address, port, control = sys.argv[1], sys.argv[2], int(sys.argv[3]), "".join(sys.argv[4:])
     sink = Sink(address, port) if role == "sink" else None
-    work = sink.run if sink else lambda: send(address, port)
+    work = sink.run if sink else lambda: send(address, port, control)
     threading.Thread(target=work, daemon=True).start()
     print(json.dumps({"ready": True}), flush=True)
     while sys.stdin.readline():

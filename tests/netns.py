@@ -156,6 +156,13 @@ class Network:
             for n in side:
                 self.nodes[n].filter(f"flush chain inet bad partition\n{rule}")
 
+    def deafen(self, *nodes: int) -> None:
+        """These nodes hear none of the others, which still hear them."""
+        for n in nodes:
+            others = [node.address for at, node in enumerate(self.nodes) if at != n]
+            rule = f"add rule inet bad partition ip saddr {{ {', '.join(others)} }} counter drop\n"
+            self.nodes[n].filter(f"flush chain inet bad partition\n{rule}")
+
     def heal(self) -> None:
         """End of the partition."""
         for node in self.nodes:

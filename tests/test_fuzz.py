@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gossamer.core.arrival import arrival
-from gossamer.core.effects import Collect, Effect, Multicast, Persist, Replay, TellHoldings, Unicast
+from gossamer.core.effects import Collect, Effect, Multicast, MulticastRun, Persist, Replay, TellHoldings, Unicast
 from gossamer.core.inputs import (
     Disconnecting,
     Input,
@@ -29,7 +29,7 @@ from gossamer.core.inputs import (
 )
 from gossamer.core.messages import (
     Ack,
-    Challenge,
+    AskAll,
     Collected,
     CoordinatorIs,
     Data,
@@ -46,24 +46,27 @@ from gossamer.core.messages import (
     Leave,
     LetGo,
     LossReport,
-    MemberEntry,
     Message,
+    MulticastAgain,
     NeverSent,
     Parity,
     Piece,
-    Profile,
     Progress,
-    Proof,
     Recall,
     Repair,
     Request,
+    RequestFor,
     Seek,
     SeenReport,
+    Session,
     Solicit,
+    StablePoll,
     ViewUpdate,
 )
 from gossamer.core.packets import Packet
+from gossamer.core.questions import Call, Challenge, Profile, Proof
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
 from gossamer.presets import LIVE, LIVE_PRESETS, PRESETS, preset
 from gossamer.stack import Stack
 from gossamer.wire import Header, WireError, decode, encode
@@ -81,6 +84,9 @@ EXTRAS: list[dict[str, Any]] = [
     {},
     {"ordering": "fifo", "window": 64, "reach": 128, "request_packets": 8, "patience": 0.01, "unlisten_after": 0.1},
     {"repair": ["negative", "coordinator", "logger"], "buffering": "size", "buffer_packets": 30},
+    {"repair": ["srm", "logger"], "adaptive_timers": True, "service_limit": 100, "gc_rounds": 20},
+    {"buffering": "hashed", "bufferers": 2, "short_rounds": 1, "gc_rounds": 3},
+    {"buffering": "hashed", "bufferers": 1, "buffer_bytes": 60, "short_bytes": 20, "buffer_hash": "shuffle"},
     {"multicast_after": 2, "retention_bytes": 1000, "rate_limit": 1000.0, "recovery": "at-least-once"},
 ]
 
@@ -105,6 +111,10 @@ class Liar:
                 lambda: Repair(self.packet(), rng.choice(("first_pass", "peer", "logger"))),
                 lambda: Ack(sets()),
                 lambda: Request(sets()),
+                lambda: AskAll(sets(), numbers()),
+                lambda: Session(numbers(), number(), numbers()),
+                lambda: RequestFor(self.who(), sets()),
+                lambda: MulticastAgain(sets()),
                 lambda: Gossip(
                     rng.choice((None, sets())),
                     rng.choice((None, Digest(number(), sets(), numbers()))),
@@ -129,14 +139,15 @@ class Liar:
                 lambda: Seek(number()),
                 lambda: CoordinatorIs(self.who(), number()),
                 lambda: IAmCoordinator(numbers(), rng.random() < 0.5),
-                lambda: Descendants(numbers(), sets(), self.others(), rng.random() < 0.5),
+                lambda: Descendants(numbers(), sets(), self.others(), rng.random() < 0.5, rng.random() < 0.5),
                 lambda: Recall(number()),
                 lambda: Holdings(sets(), rng.choice((0, number())), rng.randrange(3), rng.randrange(3), sets()),
                 lambda: Profile(number(), b"{}"),
                 lambda: Challenge(number()),
+                lambda: Call(number()),
                 lambda: Proof(number()),
                 lambda: Piece(number(), number(), number(), b"x"),
-                lambda: Join(self.entry(), rng.random() < 0.3),
+                lambda: Join(self.entry(), rng.random() < 0.3, rng.choice((0, 10**6, 2**63 - 1))),
                 lambda: Leave(self.freshness()),
                 lambda: ViewUpdate(
                     [self.entry() for _ in range(rng.randrange(4))],
@@ -144,9 +155,28 @@ class Liar:
                     numbers(),
                     rng.random() < 0.5,
                 ),
+                lambda: StablePoll(number() - 1, number() - 1),
+                lambda: ViewBeat(rng.choice((1, number())), number(), rng.random() < 0.5),
+                lambda: EnterView(self.entry(), number()),
+                lambda: Flush(rng.choice((1, number())), number(), {self.who(): 0 for _ in range(rng.randrange(3))}),
+                lambda: self.view(),
+                lambda: FlushAnswer(rng.choice((1, number())), number(), numbers()),
+                lambda: ViewReady(number(), number()),
+                lambda: Excluded(number()),
             )
         )
         return make()
+
+    def view(self) -> Message:
+        """A view that could be, or could not."""
+        rng, entries = self.rng, [MemberEntry(m, 1, 0) for m in MEMBERS[: self.rng.randrange(1, 5)]]
+        if rng.random() < 0.3:
+            entries.append(self.entry())
+        starts = {entry.member: rng.choice((0, 5, 50, self.number())) for entry in entries}
+        attempt = rng.choice((1, 2, self.number()))
+        return NewView(
+            rng.choice((2, 3, self.number())), attempt, entries, self.horizon(), starts, {}, rng.random() < 0.5
+        )
 
     def who(self) -> int:
         return self.rng.choice((*MEMBERS, *MEMBERS, *STRANGERS, self.rng.getrandbits(63)))
@@ -208,6 +238,8 @@ class Liar:
 
 def readable(effect: Effect) -> bool:
     """Whether what is sent can be read by others, and what is written down is a number that can be."""
+    if isinstance(effect, MulticastRun):
+        return all(readable(Multicast(Data(packet))) for packet in effect.run)
     if isinstance(effect, Multicast | Unicast):
         message = effect.message
         if isinstance(effect, Unicast):
@@ -227,7 +259,7 @@ def kinds() -> list[tuple[str, bool]]:
 
 
 def settings_of(name: str, live: bool, extra: dict[str, Any]) -> Any:
-    usual = {**LIVE, **LIVE_PRESETS[name]} if live else {}
+    usual = {**LIVE, **LIVE_PRESETS[name]} if live and name in LIVE_PRESETS else {}
     with suppress(ValueError):
         return preset(name, {**usual, **extra})
     return preset(name, usual)

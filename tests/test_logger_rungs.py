@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gossamer.core.effects import Collect, PastKnown
-from gossamer.core.inputs import Committed, DamageFound, Heard, LogSpan, RewindAsked, Started, Woke
+from gossamer.core.inputs import Committed, DamageFound, Disconnecting, Heard, LogSpan, RewindAsked, Started, Woke
 from gossamer.core.messages import Ack, Data, Gossip, Holdings, NeverSent, Recall, Repair, Request
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
@@ -172,6 +172,22 @@ def test_damage_that_the_other_logger_lacks_too_is_answered_as_lost():
     table.letters.clear()
     table.hand(Letter(READER, LOGGER, Request({SENDER: RangeSet([(1, 1)])})))
     assert [letter.message.lost for letter in table.take(NeverSent)] == [True]
+
+
+def test_a_member_hears_of_many_losses_within_two_retry_periods():
+    """That a logger has lost a packet is an answer, too: then there is room to ask for the next."""
+    settings = {"gc_rounds": 1, "peer_rounds": 1, "request_packets": 8, "retry_period": 10.0}
+    table = table_with(loggers=(LOGGER, OTHER), members=4, **settings)
+    table.publish(SENDER, 100)
+    table.pass_on(lambda letter: letter.to != READER)
+    table.wait(1.0, pass_on=False)
+    for logger in (LOGGER, OTHER):
+        table.step(logger, DamageFound(SENDER, 0, 99))
+    table.letters.clear()
+    table.publish(SENDER, 1)
+    table.wait(20.0)
+    lost = [number for item in table.lost[READER] for number in range(item.first, item.last + 1)]
+    assert len(lost) == 100
 
 
 # Refill
@@ -382,3 +398,38 @@ def test_a_packet_that_comes_though_it_was_said_to_be_forgotten_is_logged():
     table.publish(SENDER, 3)
     table.settle()
     assert numbers(table.holdings(LOGGER)) == list(range(6))
+
+
+def test_what_one_log_has_is_not_sent_to_it_again_while_another_is_missing():
+    table = table_with(log_copies=2, retry_period=0.25)
+    table.publish(SENDER, 5)
+    table.settle()
+    sent = []
+    for _ in range(20):
+        table.wait(0.25, pass_on=False)
+        sent += [x.message.packet.seqno for x in table.letters if x.to == LOGGER and isinstance(x.message, Repair)]
+        table.settle()
+    assert sent == []
+    assert table.stacks[SENDER].settled() == 0  # they still wait for the other log
+
+
+def test_a_gap_stays_with_peers_while_the_logger_is_away():
+    """They may have the packet, and the logger cannot be asked; when it is back, it has its turn."""
+    table = table_with(peer_rounds=5, loss_patience=60.0, retry_period=0.25, membership="sponsored")
+    table.step(LOGGER, Disconnecting())
+    table.settle()
+    table.publish(SENDER, 2)
+    table.pass_on(lambda letter: letter.to != LOGGER and not is_first(letter))
+    asked = []
+    for _ in range(40):
+        table.wait(0.1, pass_on=False)
+        asked += [x.to for x in table.letters if x.source == READER and isinstance(x.message, Request)]
+        table.pass_on(
+            lambda letter: LOGGER not in (letter.to, letter.source) and not isinstance(letter.message, Repair)
+        )
+    assert LOGGER not in asked
+    assert table.stacks[READER].streams[SENDER].missing
+
+
+def is_first(letter: Letter) -> bool:
+    return isinstance(letter.message, Data) and letter.message.packet.seqno == 0

@@ -18,8 +18,13 @@ REPAIRS = {
     "negative, asking again": lambda: Table("rpbcast", 4, ask_again=0.01, round_trips=True, request_packets=4),
     "digest": lambda: Table("pbcast", 4),
     "digest, then logger": lambda: Table("pbcast", 4, loggers=(3,)),
+    "negative, hashed bufferers": lambda: Table("rpbcast", 4, buffering="hashed", bufferers=2, short_rounds=1),
+    "digest, hashed bufferers": lambda: Table("pbcast", 4, buffering="hashed", bufferers=2, short_rounds=1),
     "coordinator": lambda: Table("redelivery", 4),
     "coordinator, then logger": lambda: Table("redelivery", 4, loggers=(3,)),
+    "srm": lambda: Table("srm", 4),
+    "srm, adaptive": lambda: Table("srm", 4, adaptive_timers=True, request_packets=4),
+    "srm, then logger": lambda: Table("srm", 4, loggers=(3,)),
     "negative, coordinator, logger": lambda: Table(
         "rpbcast", 4, loggers=(3,), repair=["negative", "coordinator", "logger"]
     ),

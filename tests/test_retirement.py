@@ -13,9 +13,10 @@ import pytest
 
 from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.inputs import Disconnecting, Heard, LeaveAsked, Received, Reconnected, Woke
-from gossamer.core.messages import Data, Gossip, Heartbeats, Join, Leave, MemberEntry, ViewUpdate
+from gossamer.core.messages import Data, Gossip, Heartbeats, Join, Leave, ViewUpdate
 from gossamer.core.packets import Packet
 from gossamer.core.streams import rest_of
+from gossamer.core.views import MemberEntry
 from gossamer.membership.view import JOINING, LEFT, MEMBER
 from gossamer.stack import Stack
 from gossamer.wire.codec import size

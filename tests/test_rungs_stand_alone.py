@@ -9,16 +9,17 @@ import pytest
 
 from gossamer.core.effects import Unicast
 from gossamer.core.inputs import Heard, LeaveAsked, Received
-from gossamer.core.messages import Echo, Gossip, Join, MemberEntry, Repair, Request
+from gossamer.core.messages import Echo, Gossip, Join, Repair, Request
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import MemberEntry
 from gossamer.membership.view import JOINING
 from gossamer.presets import LIVE, LIVE_PRESETS, preset
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 from tests.papers.hand import Table
 
-LIVE_KINDS = ["rpbcast", "pbcast", "lbrm", "basic", "redelivery"]
+LIVE_KINDS = ["rpbcast", "pbcast", "lbrm", "basic", "redelivery", "srm"]
 
 
 def test_what_is_in_flight_when_a_member_leaves_is_not_repeated_to_it_forever():

@@ -11,9 +11,13 @@ from typing import Final
 
 from gossamer.buffering.by_age import ByAge
 from gossamer.buffering.by_size import BySize
+from gossamer.buffering.hashed import Hashed
 from gossamer.buffering.none import NoBuffer
+from gossamer.buffering.polled import PolledStability
 from gossamer.buffering.server import Server
+from gossamer.buffering.shared_gaps import SharedGaps
 from gossamer.buffering.stability import AcknowledgedStability, AgedStability
+from gossamer.buffering.until_stable import UntilStable
 from gossamer.core.declares import COPIES_KEPT, JOINING, LOG_REPAIR, LOGGERS, MEANINGS, Declares
 from gossamer.core.ladder import Ladder, Rung
 from gossamer.core.parts import Buffer, Keeper, Membership, Order, Pace, Repair
@@ -26,6 +30,7 @@ from gossamer.dissemination.parity import ParityPass
 from gossamer.dissemination.trees import Trees
 from gossamer.flow.listening import Listening
 from gossamer.flow.pacing import PacedFlow
+from gossamer.flow.slowest import SlowestWindow
 from gossamer.kernel.confirmation import Confirmation
 from gossamer.kernel.presence import Presence
 from gossamer.kernel.retirement import Retirement
@@ -36,14 +41,17 @@ from gossamer.logging.refill import Refill
 from gossamer.logging.send_buffer import SendBuffer
 from gossamer.membership.sponsored import Sponsored
 from gossamer.membership.suspicion import Suspicion
+from gossamer.membership.synchronous import Synchronous
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.digest import digest_gossip
+from gossamer.repair.exclusion import Exclusion
 from gossamer.repair.priority_lists import fault_of
 from gossamer.repair.retries import negative_gossip
+from gossamer.repair.srm import Srm
 
 DISSEMINATIONS: Final[Mapping[str, type[Rung]]] = {"multicast": MulticastPass, "copies": CopiesPass, "trees": Trees}
 REPAIRS: Final[Mapping[str, Callable[[ProtocolSettings], type[Repair]]]] = {
@@ -51,13 +59,29 @@ REPAIRS: Final[Mapping[str, Callable[[ProtocolSettings], type[Repair]]]] = {
     "negative": negative_gossip,
     "digest": digest_gossip,
     "coordinator": lambda settings: Coordinator,
+    "srm": lambda settings: Srm,
     "logger": lambda settings: LoggerRepair,
+    "exclusion": lambda settings: Exclusion,
 }
-BUFFERS: Final[Mapping[str, type[Buffer]]] = {"none": NoBuffer, "age": ByAge, "size": BySize}
+BUFFERS: Final[Mapping[str, type[Buffer]]] = {
+    "none": NoBuffer,
+    "age": ByAge,
+    "size": BySize,
+    "hashed": Hashed,
+    "unstable": UntilStable,
+}
 HEARTBEATS: Final[Mapping[str, type[Rung]]] = {"variable": VariableHeartbeat, "hashed": HashedHeartbeat}
-MEMBERSHIPS: Final[Mapping[str, type[Membership]]] = {"static": Membership, "sponsored": Sponsored}
+MEMBERSHIPS: Final[Mapping[str, type[Membership]]] = {
+    "static": Membership,
+    "sponsored": Sponsored,
+    "synchronous": Synchronous,
+}
 ORDERS: Final[Mapping[str, type[Order]]] = {"none": Unordered, "fifo": Fifo}
-STABILITIES: Final[Mapping[str, type[Rung]]] = {"aged": AgedStability, "acknowledged": AcknowledgedStability}
+STABILITIES: Final[Mapping[str, type[Rung]]] = {
+    "aged": AgedStability,
+    "acknowledged": AcknowledgedStability,
+    "polled": PolledStability,
+}
 
 _TABLES: Final[Mapping[str, Mapping[str, type[Rung]]]] = {
     "dissemination": DISSEMINATIONS,
@@ -101,19 +125,22 @@ def rungs_of(ladder: Ladder) -> Rungs:
     buffer = BUFFERS[settings.buffering](ladder)
     repairs = tuple(REPAIRS[word](settings)(ladder) for word in settings.repair)
     membership = MEMBERSHIPS[settings.membership](ladder)
-    pace = PacedFlow(ladder) if _is_paced(settings) else Pace(ladder)
+    pace = _pace_of(settings)(ladder)
     order = ORDERS[settings.ordering](ladder)
     rungs: list[Rung] = [buffer, Presence(ladder), DISSEMINATIONS[settings.dissemination](ladder)]
     if _has_parity(settings):
         rungs.append(ParityPass(ladder))
     if any(repair.from_log for repair in repairs):
         rungs += _of_a_logger(ladder) if ladder.is_logger else [SendBuffer(ladder), History(ladder)]
-    if any(repair.asks for repair in repairs):
+    if membership.asks or any(repair.asks for repair in repairs):
         rungs += [Server(ladder), Absences(ladder)]  # a repair goes on only with what is not settled
+    if settings.buffering == "hashed" and settings.multicast_again:
+        rungs.append(SharedGaps(ladder))
     rungs += (*repairs, Confirmation(ladder)) if repairs else ()
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
-    if settings.unlisten_after and settings.dissemination == "multicast" and repairs:
+    can_leave = repairs and not any(repair.by_multicast for repair in repairs)
+    if settings.unlisten_after and settings.dissemination == "multicast" and can_leave:
         rungs.append(Listening(ladder))  # there is something to leave, and a way to do without it
     if settings.suspect_after:
         rungs += [Suspicion(ladder), Retirement(ladder)]
@@ -135,6 +162,12 @@ def _has_parity(settings: ProtocolSettings) -> bool:
     return settings.parity > 0 or (
         settings.parity < 0 and settings.dissemination == "multicast" and settings.buffering != "none"
     )
+
+
+def _pace_of(settings: ProtocolSettings) -> type[Pace]:
+    if settings.unstable_packets:
+        return SlowestWindow
+    return PacedFlow if _is_paced(settings) else Pace
 
 
 def _is_paced(settings: ProtocolSettings) -> bool:
@@ -174,15 +207,15 @@ def tells_stability(settings: ProtocolSettings) -> bool:
 def promises(settings: ProtocolSettings) -> tuple[str, ...]:
     """What a protocol claims of every run, in the words of the specification checkers."""
     last = settings.repair[-1:]
-    declared = [
-        d.always + (d.promises if name != "repair" or word in last else ()) for name, word, d in _declared(settings)
+    found = [
+        d.always + (d.promises if name != "repair" or word in last else ()) for name, word, d in declared(settings)
     ]
-    return (*_KERNEL, *dict.fromkeys(promise for promises in declared for promise in promises))
+    return (*_KERNEL, *dict.fromkeys(promise for promises in found for promise in promises))
 
 
 def bounds(settings: ProtocolSettings) -> dict[str, int]:
     """The most packets that a member's buffer may hold, where the protocol sets a bound."""
-    most = max(declares.buffer_packets_max for _, _, declares in _declared(settings))
+    most = max(declares.buffer_packets_max for _, _, declares in declared(settings))
     return {"buffer": most} if most else {}
 
 
@@ -196,10 +229,11 @@ def settle_s(settings: ProtocolSettings, members: int) -> float:
 def check(settings: ProtocolSettings) -> None:
     """SettingError, in one line that says what to change, for a combination that cannot work."""
     _check_chain(settings.repair)
+    _check_pace(settings)
     _check_lists(settings)
-    declared = list(_declared(settings))
-    provided = {word: (name, value) for name, value, declares in declared for word in declares.provides}
-    for name, value, declares in declared:
+    choices = list(declared(settings))
+    provided = {word: (name, value) for name, value, declares in choices for word in declares.provides}
+    for name, value, declares in choices:
         for word in declares.needs:
             if word not in provided:
                 remedy = _remedy(word, settings)
@@ -216,8 +250,20 @@ def _check_chain(repair: tuple[str, ...]) -> None:
         raise SettingError(f"{shown}: names a repair twice; name each once")
     for at, word in enumerate(repair):
         place = REPAIRS[word](ProtocolSettings()).place
+        if word == "exclusion" and len(repair) == 1:
+            raise SettingError(f"{shown}: exclusion needs a repair before it")
         if (place == "first" and at > 0) or (place == "last" and at < len(repair) - 1):
             raise SettingError(f"{shown}: {word} must come {place}")
+
+
+def _check_pace(settings: ProtocolSettings) -> None:
+    """There is one pace: a window for the slowest member leaves nothing to the settings of the other."""
+    if settings.unstable_packets and _is_paced(settings):
+        name = _paced_by(settings)
+        raise SettingError(
+            f"protocol.unstable_packets = {settings.unstable_packets}: cannot be combined with protocol.{name}"
+            f" = {getattr(settings, name)}"
+        )
 
 
 def _check_lists(settings: ProtocolSettings) -> None:
@@ -226,7 +272,7 @@ def _check_lists(settings: ProtocolSettings) -> None:
         raise SettingError(f"protocol.lists: {fault}; lists must be acyclic and jointly complete (001 §4.2)")
 
 
-def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]:
+def declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]:
     """Every choice: the setting, its value, and what that declares."""
     for word in settings.repair:
         yield "repair", word, REPAIRS[word](settings).declares(settings)
@@ -235,9 +281,10 @@ def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]
         if word in table:
             yield name, word, table[word].declares(settings)
     if _is_paced(settings):
-        names = ("reach", "admission", "congestion", "window", "rate_limit")
-        name = next(name for name in names if getattr(settings, name) not in (0, "none"))
+        name = _paced_by(settings)
         yield name, str(getattr(settings, name)), PacedFlow.declares(settings)
+    if settings.unstable_packets:
+        yield "unstable_packets", str(settings.unstable_packets), SlowestWindow.declares(settings)
     if settings.parity > 0:
         yield "parity", str(settings.parity), ParityPass.declares(settings)
     if settings.suspect_after:
@@ -249,6 +296,12 @@ def _declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]
         yield "log_copies", str(settings.log_copies), Declares(needs=(LOG_REPAIR,))
     if settings.recovery == "at-least-once":
         yield "recovery", settings.recovery, Declares(needs=(LOG_REPAIR, JOINING))
+
+
+def _paced_by(settings: ProtocolSettings) -> str:
+    """The setting because of which senders are paced."""
+    names = ("reach", "admission", "congestion", "window", "rate_limit")
+    return next(name for name in names if getattr(settings, name) not in (0, "none"))
 
 
 def _remedy(word: str, settings: ProtocolSettings) -> str:

@@ -27,7 +27,7 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Effects, InputHandler, Rung
+from gossamer.core.ladder import Effects, InputHandler, PacketNumbers, Rung
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
@@ -47,7 +47,18 @@ class Stack:
     """The automaton of one member. Also the `Ladder` that its rungs see."""
 
     __slots__ = (  # thousands of stacks run side by side in a simulation
-        *("me", "address", "settings", "rng", "restored", "first_number", "duplicates", "recoveries", "ignored"),
+        *(
+            "me",
+            "address",
+            "name",
+            "settings",
+            "rng",
+            "restored",
+            "first_number",
+            "duplicates",
+            "recoveries",
+            "ignored",
+        ),
         *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
         *("round_trips", "peers", "repair_queue", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
@@ -75,6 +86,7 @@ class Stack:
         """
         self.me = me
         self.address = address
+        self.name = ""  # of the simulator's members; live ones get theirs before they start
         self.settings = settings
         self.rng = rng
         self.is_logger = me in loggers
@@ -113,6 +125,7 @@ class Stack:
         speaks = any(rung.gossips for rung in rungs.all)
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
         self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed, self.retire)
+        self.streams.only_members = self.membership.only_members
         self._messages: dict[type, list[Any]] = {}
         for messages in hooks.messages:
             for kind, handler in messages().items():
@@ -171,6 +184,7 @@ class Stack:
 
     def keep_streams_in(self, streams: Streams) -> None:
         """Before it starts: keep what is known of senders there."""
+        streams.only_members = self.streams.only_members
         self.streams = streams
         self.gaps.follow(streams)
 
@@ -259,15 +273,18 @@ class Stack:
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        if happened.first < before and happened.phase == FIRST_PASS and stream.abandoned:
-            self.gaps.take_back(now, happened, stream, out)
+        if happened.first < before and happened.phase == FIRST_PASS and (stream.abandoned or stream.missing.firsts):
+            self.gaps.goes_on(now, sender, happened.first, happened.last, stream, out)
+        if happened.last < before and not stream.missing.firsts:
+            self.heard_again(now, happened, out)
+            return
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
-        self.duplicates += len(happened.run) - len(fresh)
         if not fresh:
-            _call(self._hooks.repeated, now, happened.source, happened.run, happened.phase, out)
+            self.heard_again(now, happened, out)
             return
+        self.duplicates += len(happened.run) - len(fresh)
         parts = [fresh] if fresh is happened.run else split_into_runs(fresh)
         self.order.arrived(now, parts, happened.phase, stream, out)
         for part in parts:
@@ -280,6 +297,15 @@ class Stack:
             for hook in self._on_accepted:
                 hook(now, happened.source, part, happened.phase, out)
 
+    def heard_again(self, now: float, happened: Received, out: Effects) -> None:
+        """Packets came that are all here."""
+        self.duplicates += len(happened.run)
+        for told in self._hooks.repeated:
+            told(now, happened.source, happened.run, happened.phase, out)
+        if happened.phase is not FIRST_PASS:
+            for hook in self._hooks.repair_heard:
+                hook(now, happened.run)
+
     def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None:
         """A packet that was lost is here after all, because others that came by `phase` say what it was."""
         self.recoveries += 1
@@ -291,12 +317,28 @@ class Stack:
             if self._observed:
                 out.extend(Note("store", p.sender, p.seqno, phase="buffer") for p in run)
 
-    def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None:
-        """The buffer let go of these; `aged` if they have been there for as long as it keeps anything."""
+    def note(self, kind: str, place: str, packets: PacketNumbers, out: Effects) -> None:
+        """These packets entered or left a place where this member keeps some."""
         if self._observed:
-            for sender, gone in numbers.items():
-                out.extend(Note("collect", sender, seqno, phase="buffer") for seqno in gone)
+            for sender, numbers in packets:
+                out.extend(Note(kind, sender, seqno, phase=place) for seqno in numbers)
+
+    def collected(
+        self, now: float, numbers: PacketSets, aged: bool, out: Effects, kept: PacketNumbers | None = None
+    ) -> None:
+        """The buffer let go of these; `aged` if they have been there for as long as it keeps anything.
+
+        With `kept` most of them were let go before, and these leave the long-term buffer now.
+        """
+        if kept is None:
+            self.note("collect", "buffer", numbers.items(), out)
+        else:
+            self.note("collect", "long-term", kept, out)
         _call(self._hooks.collected, now, numbers, aged, out)
+
+    def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None:
+        """All members of the view have the packets of `sender` up to `last`."""
+        _call(self._hooks.stabilized, now, sender, last, out)
 
     # The group.
 

@@ -13,6 +13,7 @@ import gossamer
 from gossamer.cli import main
 from gossamer.live.diagnosis import free_port
 from gossamer.live.group_diagnosis import of_group
+from gossamer.live.transport import UdpTransport
 
 KEY = bytes(range(32)).hex()
 
@@ -121,6 +122,18 @@ def test_old_java_and_no_java_are_reported(doctor, monkeypatch, tmp_path):
     assert "17" in found["change"]
 
 
+def test_without_options_nothing_is_sent_beyond_the_interface_of_the_settings(doctor, monkeypatch):
+    sent = []
+    send = UdpTransport.send_to_group
+    monkeypatch.setattr(
+        UdpTransport, "send_to_group", lambda self, *what: (sent.append(self.endpoint.interface), send(self, *what))[1]
+    )
+    status, found = doctor()
+    assert status == 0
+    assert [name for name in found if name.startswith("multicast on")] == ["multicast on lo"]
+    assert set(sent) == {"127.0.0.1"}
+
+
 # In a network namespace of its own.
 
 NETWORK = (
@@ -129,7 +142,7 @@ NETWORK = (
 
 
 def in_namespace(*commands: str) -> tuple[int, dict[str, dict[str, str]]]:
-    script = "; ".join((NETWORK, *commands, f'exec "{sys.executable}" -m gossamer doctor --json'))
+    script = "; ".join((NETWORK, *commands, f'exec "{sys.executable}" -m gossamer doctor --json --all'))
     result = subprocess.run(
         ["unshare", "-n", "sh", "-ec", script],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},

@@ -174,7 +174,7 @@ def test_export_to_lines(gossamer, store: Path, tmp_path: Path) -> None:
 
 def test_a_sealed_log_needs_its_key(gossamer, tmp_path: Path) -> None:
     key = new_key(bytes(range(32)))
-    sealer = Sealer(KeyRing([parse_key(key)]), bytes(16))
+    sealer = Sealer(KeyRing([parse_key(key)]), bytes(8))
     with open_store(tmp_path / "store") as opened:
         opened.append([entry._replace(datagram=sealer.seal(entry.datagram)) for entry in [packet(3, 0), packet(3, 1)]])
     (tmp_path / "right").write_text(key)

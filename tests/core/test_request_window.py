@@ -26,6 +26,8 @@ class Path:
     busy: float = 0.0
     """How long the server is busy with other things, on average, before it looks at a request; rarely not at all."""
     limit: int = 2048
+    known: float = 0.0
+    """What the member thinks that the link carries, as a share of what it does."""
     asking: Asking = field(init=False)
     came: list[float] = field(default_factory=list)
     dropped: list[float] = field(default_factory=list)
@@ -33,7 +35,7 @@ class Path:
     longest: int = 0
 
     def run(self, seconds: float, seed: int = 1) -> "Path":
-        self.asking, rng = Asking(self.limit, adapts=True), Random(seed)
+        self.asking, rng = Asking(self.limit, adapts=True, carried=lambda: self.known * self.rate), Random(seed)
         self.asking.add(7, 0, 10_000_000)
         events: list[tuple[float, int]] = []  # when which packet comes
         now, free, due, heard = 0.0, 0.0, 0.0, 0.0
@@ -114,6 +116,34 @@ def test_a_window_gives_way_to_a_queue_that_grows() -> None:
         window.came(window.size)
         window.measured(3 + turn * 0.2, SERVER, 0.2)
     assert window.size < 64
+
+
+def beside_others(*, missed: int = 0, carried: float = 8333.0) -> RequestWindow:
+    """A window whose answers wait for 20 ms in a queue that others keep full, however little it asks for."""
+    window = RequestWindow(2048, lambda: carried)
+    window.measured(0.0, SERVER, 0.04)
+    for turn in range(1, 100):
+        window.needed()
+        window.came(window.size)
+        window.missed(missed * window.size)
+        window.measured(turn * 0.06, SERVER, 0.06)
+    return window
+
+
+def test_a_window_beside_others_insists_on_half_of_what_the_path_carries() -> None:
+    assert beside_others(carried=0.0).size < 100
+    assert 0.45 * 8333 <= beside_others().size / 0.06 <= 0.55 * 8333
+
+
+def test_a_window_does_not_insist_if_much_does_not_come() -> None:
+    assert beside_others(missed=1).size <= 0.1 * 8333 * 0.06
+
+
+@pytest.mark.parametrize("known", [0.5, 1.0, 1.5])
+def test_on_its_own_a_window_that_knows_what_the_path_carries_makes_no_queue(known: float) -> None:
+    path = Path(rate=8333, delay=0.02, known=known).run(3.0)
+    assert path.use(1.5, 3.0) > 0.97
+    assert not [at for at in path.dropped if at > 1.5]
 
 
 def test_packets_that_come_in_a_clump_are_no_queue() -> None:

@@ -9,41 +9,44 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from random import Random
 
 from gossamer.core.messages import SeenReport
 from gossamer.flow.bucket import Bucket
 from gossamer.flow.rate import RateController
+from tests.flow.others import STEP, Nobody
 
 PACKET = 1180
-STEP = 0.001
 REPORT_EVERY = 0.005
 
 
 @dataclass
 class Link:
-    """A drop-tail queue in front of a line. `others` says how many bytes others bring in a step, given the queue."""
+    """A drop-tail queue in front of a line, which we may share with `others`."""
 
     rate: float
     delay: float
     queue_bytes: float = 256_000
     loss: float = 0.0
-    others: Callable[[float, float, bool], float] = lambda now, queued, dropped: 0.0
+    jitter: float = 0.0
+    others: Nobody = field(default_factory=Nobody)
     queued: float = 0.0
-    dropped_before: bool = False
+    owed: float = 0.0
     carried_of_others: float = 0.0
 
     def step(self, now: float, packets: int) -> tuple[int, float]:
         """Bring packets of ours and of others; returns how many of ours got in, and how long the last one waits."""
-        theirs = self.others(now, self.queued, self.dropped_before)
+        theirs = self.others.bring(now, self.queued)
         room = self.queue_bytes + self.rate * STEP - self.queued
         wanted = packets * PACKET + theirs
         share = min(1.0, room / wanted) if wanted else 1.0
-        self.dropped_before = share < 1.0
-        ours = int(packets * share)
+        self.owed = packets * share + self.owed % 1.0  # packets are whole, shares are not
+        ours = min(packets, int(self.owed))
         self.carried_of_others += theirs * share
         self.queued += ours * PACKET + theirs * share
         wait = self.queued / self.rate
+        self.others.taken(now, wait, theirs, theirs * share)
         self.queued = max(0.0, self.queued - self.rate * STEP)
         return ours, wait
 
@@ -67,7 +70,8 @@ class Lab:
         self.rng = Random(self.seed)
         self.controller = RateController()
         self.bucket = Bucket(float("inf"))
-        self.arriving: dict[int, deque[tuple[float, int]]] = {m: deque() for m in self.links}
+        self.arriving: dict[int, list[tuple[float, int]]] = {m: [] for m in self.links}  # heaps
+        self.newest = dict.fromkeys(self.links, -1)
         self.reports: deque[tuple[float, int, SeenReport]] = deque()
         self.due = dict.fromkeys(self.links, 0.0)
         self.dropped = dict.fromkeys(self.links, 0)
@@ -108,14 +112,17 @@ class Lab:
         arrives = self.now + wait + link.delay
         for seqno in range(self.sent - packets, self.sent - packets + got):
             if self.rng.random() >= link.loss:
-                self.arriving[member].append((arrives, seqno))
+                heappush(self.arriving[member], (arrives + link.jitter * self.rng.random(), seqno))
         self.receive(member, link)
 
     def receive(self, member: int, link: Link) -> None:
         arriving, newest, at = self.arriving[member], -1, 0.0
         while arriving and arriving[0][0] <= self.now:
-            at, newest = arriving.popleft()
+            came_at, seqno = heappop(arriving)
             self.received[member] += 1
+            if seqno > self.newest[member]:
+                at, newest = came_at, seqno
+                self.newest[member] = seqno
         if newest >= 0 and self.now >= self.due[member]:
             self.due[member] = self.now + REPORT_EVERY
             at_us = round((at + self.clock_offset) * 1e6)

@@ -64,13 +64,26 @@ class Receiver:
 
 def test_a_receiver_that_was_let_go_and_falls_behind_leaves_the_multicast_and_says_why() -> None:
     receiver = Receiver()
-    receiver.wait(1.0, sent=100, heard=20, let_go=True)
+    receiver.wait(1.0, sent=100, heard=80, let_go=True)
     assert receiver.listens
-    receiver.wait(1.0, sent=100, heard=20, let_go=True)
+    receiver.wait(1.0, sent=100, heard=80, let_go=True)
     assert not receiver.listens
     hearing = receiver.stack.hearing
     assert (hearing.on, hearing.times) == (False, 1)
     assert hearing.why.startswith("let go by 0; ")
+
+
+def test_a_receiver_that_misses_most_leaves_in_half_the_time_and_knows_what_its_path_carries() -> None:
+    receiver = Receiver()
+    receiver.wait(0.5, sent=100, heard=20, let_go=True)
+    assert receiver.listens
+    receiver.wait(0.5, sent=100, heard=20, let_go=True)
+    assert not receiver.listens
+    assert 150 <= receiver.stack.hearing.carried <= 250  # packets per second
+    receiver.catch_up()
+    receiver.wait(2.0, answers=True)
+    assert receiver.listens
+    assert receiver.stack.hearing.carried == 0.0
 
 
 def test_a_receiver_that_was_let_go_and_keeps_up_stays() -> None:

@@ -11,28 +11,10 @@ from gossamer.flow.bucket import Bucket
 from gossamer.flow.rate import RateController
 from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.sent_log import SentLog
-from tests.flow.link import PACKET, STEP, Lab, Link
+from tests.flow.link import PACKET, Lab, Link
+from tests.flow.others import Bbr, Greedy
 
 MBIT = 125_000.0
-
-
-class Greedy:
-    """A flow that fills the queue: a packet more per round trip, and less by a part when it loses one."""
-
-    def __init__(self, rate: float, delay: float) -> None:
-        self.rate, self.round_trip = rate, 2 * delay
-        self.window = 20.0 * PACKET
-        self.cut_at = 0.0
-        self.has_lost = False
-
-    def __call__(self, now: float, queued: float, dropped: bool) -> float:
-        round_trip = self.round_trip + queued / self.rate
-        if dropped and now - self.cut_at > round_trip:
-            self.window *= 0.7
-            self.cut_at, self.has_lost = now, True
-        else:
-            self.window += (PACKET if self.has_lost else self.window) * STEP / round_trip
-        return self.window / round_trip * STEP
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.01, 0.05])
@@ -55,6 +37,27 @@ def test_random_loss_does_not_slow_a_sender_down(loss):
         lab.run(2.0)
         rates.append(lab.over(2.0)[1][0])
     assert rates[1] >= 0.97 * (1 - loss) * rates[0]
+
+
+@pytest.mark.parametrize(
+    ("delay", "jitter", "loss"),
+    [(0.01, 0.005, 0.0), (0.01, 0.005, 0.05), (0.05, 0.025, 0.0), (0.05, 0.025, 0.05), (0.2, 0.1, 0.0)],
+)
+def test_packets_that_overtake_each_other_are_no_queue(delay, jitter, loss):
+    """A sender of 1,000 packets a second, on a line that carries all of them, each after a time of its own."""
+    lab = Lab({1: Link(1e12, delay, jitter=jitter, loss=loss)}, wants=lambda now: 1_000 * PACKET)
+    lab.run(3.0)
+    assert lab.over(5.0)[1][0] >= 0.97 * (1 - loss) * 1_000 * PACKET
+    assert lab.owed < 100 * PACKET  # and nothing waits to be sent
+
+
+@pytest.mark.parametrize(("delay", "jitter"), [(0.01, 0.005), (0.05, 0.025)])
+def test_a_link_that_reorders_is_used_without_overflowing_it(delay, jitter):
+    lab = Lab({1: Link(100 * MBIT, delay, jitter=jitter)})
+    lab.run(2.0)
+    came, dropped = lab.over(4.0)[1]
+    assert came >= 0.85 * 100 * MBIT
+    assert dropped <= 0.02
 
 
 def test_the_queue_stays_short():
@@ -100,6 +103,50 @@ def test_a_flow_that_fills_the_queue_and_we_get_at_least_a_quarter_each(delay, f
     assert link.carried_of_others - theirs >= 0.25 * 100 * MBIT * 12.0
 
 
+@pytest.mark.parametrize(("delay", "first"), [(0.01, "they"), (0.02, "they"), (0.01, "we")])
+def test_beside_a_flow_that_minds_no_losses_we_get_a_fifth_at_least_and_leave_it_as_much(delay, first):
+    """A model of BBR; beside the real one see `benchmarks/bench_network.py`."""
+    link = Link(100 * MBIT, delay)
+    lab = Lab({1: link}, wants=lambda now: 0.0 if first == "they" and now < 103.0 else 1e12)
+    if first == "we":
+        lab.run(3.0)
+    link.others = Bbr(100 * MBIT, delay)
+    lab.run(4.0)
+    theirs = link.carried_of_others
+    came, _ = lab.over(12.0)[1]
+    assert came >= 0.2 * 100 * MBIT
+    assert link.carried_of_others - theirs >= 0.2 * 100 * MBIT * 12.0
+
+
+def test_a_link_that_has_become_slower_is_not_taken_for_one_that_others_use():
+    lab = Lab({1: Link(100 * MBIT, 0.002)}).run(3.0)
+    lab.links[1].rate = 20 * MBIT
+    lab.run(5.0)
+    assert not lab.controller.paths[1].share.is_contested
+    assert lab.over(5.0)[1][1] <= 0.001
+
+
+def test_a_receiver_beside_a_flow_that_fills_its_queue_is_waited_for():
+    """It takes much less than the other, but not because its link carries less."""
+    link = Link(100 * MBIT, 0.005)
+    lab = Lab({1: Link(100 * MBIT, 0.005), 2: link})
+    link.others = Greedy(100 * MBIT, 0.005)
+    lab.run(4.0)
+    theirs = link.carried_of_others
+    came, _ = lab.over(8.0)[2]
+    assert not lab.lagging
+    assert came >= 0.25 * 100 * MBIT
+    assert link.carried_of_others - theirs >= 0.25 * 100 * MBIT * 8.0
+
+
+def test_a_receiver_whose_slow_link_others_use_too_does_not_hold_up_the_rest():
+    link = Link(10 * MBIT, 0.005, others=Greedy(10 * MBIT, 0.005))
+    lab = Lab({1: Link(100 * MBIT, 0.005), 2: Link(100 * MBIT, 0.005), 3: link})
+    lab.run(6.0)
+    assert lab.lagging == {3}
+    assert lab.over(4.0)[1][0] >= 0.9 * 100 * MBIT
+
+
 def test_a_receiver_that_is_much_slower_is_let_go_and_the_others_get_all():
     lab = Lab({1: Link(100 * MBIT, 0.001), 2: Link(100 * MBIT, 0.001), 3: Link(10 * MBIT, 0.001)})
     lab.run(2.0)
@@ -132,6 +179,17 @@ def test_a_receiver_that_died_does_not_hold_the_rate_down():
     del lab.links[2]  # it says nothing any more
     lab.run(2.0)
     assert lab.bucket.rate >= 0.9 * 100 * MBIT
+
+
+def test_a_receiver_that_was_cut_off_does_not_hold_the_rate_down_when_it_is_back():
+    """That nothing came for seconds is no sign of a full path."""
+    lab = Lab({1: Link(100 * MBIT, 0.001), 2: Link(100 * MBIT, 0.001)}).run(2.0)
+    lab.links[2].loss = 1.0
+    lab.run(3.0)
+    lab.links[2].loss = 0.0
+    lowest = min(lab.run(0.01).bucket.rate for _ in range(50))
+    assert lowest >= 0.2 * 100 * MBIT
+    assert not lab.lagging
 
 
 def test_two_senders_whose_clocks_differ_by_years_see_the_same_path():
@@ -215,3 +273,29 @@ def test_without_receivers_there_is_no_limit():
     controller = RateController()
     controller.view_changed(0.0, [], inf)
     assert controller.rate(0.0, ()) == inf
+
+
+def test_repairs_are_not_limited_once_the_last_receiver_of_a_full_path_has_left():
+    controller = RateController()
+    controller.view_changed(0.0, [1], inf)
+    controller.had_to_wait(1.0)
+    controller.view_changed(1.1, [], controller.rate(1.1, ()))
+    share = RepairShare(Bucket(controller.rate(1.1, ())), controller.is_limiting)
+    assert share.take(1.1, 100) == 100
+
+
+def test_the_share_of_repairs_is_finite_however_it_is_asked_for_first():
+    whole = Bucket(inf)
+    share = RepairShare(whole, lambda now: True)
+    whole.rate = 1.5e6
+    assert share.when(1.0) == 1.0
+    assert 0 < share.take(1.0, 100) < 100
+
+
+def test_a_bucket_whose_limit_ends_has_room_at_once():
+    bucket = Bucket(1e6)
+    bucket.spend(5000)
+    assert not bucket.has_room(0.001)
+    bucket.rate = inf
+    assert bucket.has_room(0.001)
+    assert bucket.wait(0.001) == 0.0

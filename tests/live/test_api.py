@@ -413,7 +413,8 @@ def _accounted(group: Group) -> int:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "loss"), [("rpbcast", 0.1), ("pbcast", 0.1), ("basic", 0.1), ("lbrm", 0.0), ("unreliable", 0.0)]
+    ("protocol", "loss"),
+    [("rpbcast", 0.1), ("pbcast", 0.1), ("basic", 0.1), ("srm", 0.1), ("lbrm", 0.0), ("unreliable", 0.0)],
 )
 def test_every_protocol_runs_between_real_sockets(protocol, loss):
     async def story():

@@ -147,3 +147,26 @@ def test_a_member_that_is_heard_but_does_not_hear_keeps_nobody_out_for_long():
             assert payloads(await collect(heard, 1)) == [b"1"]
 
     run(story())
+
+
+@pytest.mark.parametrize("order", ["fifo", "none"])
+def test_a_member_that_met_the_others_late_hears_what_was_sent_since_it_was_told_that_it_is_one(order):
+    async def story():
+        shared = settings(order=order)
+        async with Group(GROUP, shared, ImpairedTransport) as first:
+            for n in range(100):
+                first.publish("n", b"%d of the past" % n)
+            async with Group(GROUP, shared, cut_off) as second:
+                assert second._member.stack.lone_founder
+                subscription = second.subscribe(">")
+                for n in range(200):
+                    first.publish("n", b"%d" % n)
+                    await asyncio.sleep(0.002)
+                    if n == 100:
+                        connect(second)
+                await met(first, second)
+                heard = payloads(await collect(subscription, 200))
+                assert (heard if order == "fifo" else sorted(heard, key=int)) == [b"%d" % n for n in range(200)]
+                assert second.stats()["lost"] == {}
+
+    run(story())

@@ -18,19 +18,21 @@ from gossamer.core.messages import (
     Heartbeats,
     Join,
     Leave,
-    MemberEntry,
     Message,
-    Probe,
     Recall,
     Request,
     Solicit,
     ViewUpdate,
 )
 from gossamer.core.packets import Packet
+from gossamer.core.questions import Call, Challenge, Probe
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import MemberEntry
+from gossamer.live.group import Group
 from gossamer.live.logger_group import logger
 from gossamer.live.transport import Endpoint, UdpTransport
 from gossamer.membership.view import JOINING, LEFT, MEMBER
+from gossamer.store import open_store
 from gossamer.wire import Header, encode
 from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
 
@@ -325,7 +327,7 @@ def test_strangers_are_not_answered_with_more_than_they_said():
 
 
 @pytest.mark.parametrize("how", ["joins", "founds", "is in the view"])
-def test_an_address_gets_little_before_it_has_proven_that_somebody_hears_there(how):
+def test_an_address_gets_nothing_before_it_has_proven_that_somebody_hears_there(how):
     """However large the view is, and whatever the stranger asks for after it was let in."""
 
     async def story():
@@ -349,22 +351,77 @@ def test_an_address_gets_little_before_it_has_proven_that_somebody_hears_there(h
                 for _ in range(20):
                     stranger.say(777, said[how])
                     await asyncio.sleep(0.05)
-                assert 0 < stranger.answers_bytes() <= 3 * stranger.sent_bytes
+                assert a._member.sent["request"], "it is called for"
+                assert stranger.answers_bytes() == 0
 
     run(story())
 
 
-def test_a_third_party_whose_address_a_liar_names_gets_only_challenges():
+def test_nobody_gets_three_times_what_was_said_in_its_name():
+    """However many members hear it, and for as long as they believe it: the address is that of a third party."""
+
     async def story():
         shared = settings(leave_timeout=0)
-        async with joined(2, shared) as (a, _):
-            with liar(shared) as stranger, liar(shared) as victim:
-                for _ in range(20):
-                    entry = MemberEntry(777, JOINING, now_us(), False, victim.address)
-                    stranger.say(777, Join(entry))
-                    stranger.say(777, ViewUpdate([MemberEntry(777, MEMBER, now_us(), False, victim.address)]))
-                    await asyncio.sleep(0.05)
-                await until(lambda: a.stats()["dropped"].get("to unproven addresses", 0) > 0)
-                assert victim.answers_bytes() <= 2 * 30 * 10  # of each of two members a few
+        async with joined(12, shared) as groups:
+            for number, lie in enumerate(
+                (
+                    lambda me, to: Join(MemberEntry(me, JOINING, now_us(), False, to)),
+                    lambda me, to: ViewUpdate([MemberEntry(me, MEMBER, now_us(), False, to)], answer=True),
+                    lambda me, to: Challenge(5),
+                    lambda me, to: Call(groups[3].me),
+                ),
+                1000,
+            ):
+                with liar(shared) as victim:
+                    victim.say(number, lie(number, victim.address))
+                    await asyncio.sleep(1.5)
+                    assert victim.answers_bytes() < 3 * victim.sent_bytes
+            with liar(shared) as victim:
+                for group in groups:
+                    victim.say(7, Challenge(5), group._member._transport.address)
+                await asyncio.sleep(0.5)
+                assert 0 < victim.answers_bytes() < 3 * victim.sent_bytes
+            groups[0].publish("n", b"still there")
+            await asyncio.wait_for(groups[0].flush(), 10)
+
+    run(story())
+
+
+def test_a_member_whose_address_is_not_known_to_be_its_own_is_called_and_then_heard():
+    """Each forgets that the other has proven anything."""
+
+    async def story():
+        async with joined(2, settings()) as (a, b):
+            heard = b.subscribe("n")
+            for group in (a, b):
+                group._member._post._proofs.proven.clear()
+            a.publish("n", b"1")
+            await asyncio.wait_for(a.stable(a.publish("n", b"2")), 10)
+            assert payloads(await collect(heard, 2)) == [b"1", b"2"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_leave_in_the_name_of_a_logger_that_is_away_lets_go_of_nothing(tmp_path, durable):
+    """A member that was told that there is to be a logger waits for it; another one is told that it has left."""
+
+    async def story():
+        shared = settings(durable=durable)
+        async with Group(GROUP, shared, UdpTransport) as publisher:
+            async with logger(GROUP, tmp_path, shared) as log:
+                publisher.publish("n", b"first")
+                await publisher.flush(timeout=10)
+            with liar(shared) as stranger:
+                stranger.say(log.me, Leave(now_us() + 10**6))
+            await until(lambda: log.me not in publisher.loggers())
+            publisher.publish("n", b"second")
+            with pytest.raises(TimeoutError if durable else gossamer.NotDurable):
+                await publisher.flush(timeout=0.5)
+            async with logger(GROUP, tmp_path, shared):
+                await until(lambda: publisher.stats()["unlogged"] == 0)
+                await publisher.flush(timeout=10)
+        with open_store(tmp_path, readonly=True) as store:
+            assert len(list(store.read(publisher.me, 0, 1 << 60))) == 2
 
     run(story())

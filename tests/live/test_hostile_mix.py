@@ -13,9 +13,10 @@ from random import Random
 import pytest
 
 import gossamer
-from gossamer.core.messages import Data, Heartbeat, Join, Leave, MemberEntry, NeverSent, ViewUpdate
+from gossamer.core.messages import Data, Heartbeat, Join, Leave, NeverSent, ViewUpdate
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import MemberEntry
 from gossamer.live.group import Group
 from gossamer.membership.view import JOINING, LEFT
 from gossamer.store import open_store
@@ -104,7 +105,6 @@ async def _suffer(store: Path, seconds: float, seed: int) -> None:
         assert "faults" not in subscriber._member.stats
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 def test_lies_while_everything_else_goes_wrong(tmp_path, seed):
     run(_suffer(tmp_path, 6.0, seed))

@@ -110,7 +110,7 @@ async def _later(a: gossamer.Group) -> None:
     a._member.resume()
 
 
-@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "basic", "lbrm"])
+@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "basic", "srm", "lbrm"])
 def test_the_last_events_of_a_member_that_leaves_arrive_over_a_bad_line(protocol):
     async def story():
         loss = 0.0 if protocol == "lbrm" else 0.3

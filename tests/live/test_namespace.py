@@ -74,8 +74,6 @@ def subscribe(settings: str, events: str) -> None:
     async def story() -> None:
         async with gossamer.join("namespace", gossamer.Settings(**json.loads(settings))) as group:
             heard = group.subscribe(">")
-            while len(group.members()) < MEMBERS:  # one that has founded a group alone is owed nothing until it joins
-                await asyncio.sleep(0.05)
             say("ready")
             pieces: Pieces = []
             late: list[float] = []
@@ -172,6 +170,41 @@ def test_after_a_partition_everything_that_was_kept_long_enough_arrives(network:
     story = Story(network, events, **OPEN)  # the buffers of the default hold tens of thousands of packets
     story.go()
     story.cut(seconds)
+
+    assert story.heard() == [[[0, events - 1]], [[0, events - 1]]]
+
+
+@pytest.mark.parametrize("deaf", [0, 2], ids=["the publisher", "a subscriber"])
+@pytest.mark.parametrize("seconds", [3, pytest.param(15, marks=pytest.mark.soak)])
+def test_after_a_partition_in_one_direction_everything_arrives(network: Network, deaf: int, seconds: int):
+    """One node hears none of the others, which hear it: for longer than it takes to suspect each other, or not."""
+    events = RATE * (seconds + 2)
+    story = Story(network, events, **OPEN)
+    story.go()
+    sleep(0.5)
+    network.deafen(deaf)
+    sleep(seconds)
+    assert network.dropped() > 0
+    network.heal()
+
+    assert story.heard() == [[[0, events - 1]], [[0, events - 1]]]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("trust", [OPEN, SEALED], ids=["open", "sealed"])
+def test_after_partitions_that_come_and_go_everything_arrives(network: Network, trust: dict[str, Any]):
+    rng, events = Random(3), RATE * 30
+    story = Story(network, events, **trust)
+    story.go()
+    for _ in range(10):
+        one, *others = rng.sample(range(MEMBERS), MEMBERS)
+        if rng.random() < 0.5:
+            network.partition([one], others)
+        else:
+            network.deafen(one)
+        sleep(rng.uniform(0.2, 4.0))
+        network.heal()
+        sleep(rng.uniform(0.1, 1.0))
 
     assert story.heard() == [[[0, events - 1]], [[0, events - 1]]]
 

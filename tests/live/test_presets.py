@@ -40,6 +40,7 @@ KINDS = [
     ("lbrm", True),
     *(("basic", logged) for logged in (False, True)),
     *(("redelivery", logged) for logged in (False, True)),
+    *(("srm", logged) for logged in (False, True)),
 ]
 
 
@@ -184,7 +185,7 @@ def test_a_kill_a_stop_and_a_late_joiner_lose_nothing_silently(network: Network,
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "lbrm", "basic"])
+@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "lbrm", "basic", "srm"])
 def test_nobody_suspects_a_healthy_member_on_a_busy_machine(protocol: str):
     """Twelve members for a minute, beside two loops that take all that they can get."""
     place = {"address": settings().address, "protocol": protocol}

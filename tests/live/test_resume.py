@@ -228,7 +228,7 @@ def test_disconnecting_twice_or_reconnecting_while_connected_is_no_error():
 # Stability
 
 
-@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "lbrm", "basic"])
+@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "lbrm", "basic", "srm"])
 def test_a_packet_is_stable_when_every_member_has_it(tmp_path: Path, protocol: str):
     async def story() -> None:
         place = settings(protocol=protocol)

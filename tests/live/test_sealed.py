@@ -74,7 +74,7 @@ def test_a_sealed_group_recovers_packets_by_parity_and_passes_them_on():
 
 def test_a_packet_that_was_recovered_is_sealed_by_the_member_that_passes_it_on():
     keys = KeyRing([secrets.token_bytes(32)])
-    ours, theirs = (SealedEnvelope(Header(7, member), keys, secrets.token_bytes(16)) for member in (1, 2))
+    ours, theirs = (SealedEnvelope(Header(7, member), keys, secrets.token_bytes(8)) for member in (1, 2))
     recovered = Packet(3, 5, b"body")  # of a third member, whose datagram never came
     (opened,) = theirs.open([memoryview(ours.close(Repair(recovered, PEER)))])
     header, repair = opened
@@ -158,7 +158,7 @@ class Stranger(threading.Thread):
 
     def _attack(self) -> None:
         rng = self._rng
-        heard = rng.choice(self.captured) if self.captured else b"S\x02" + rng.randbytes(100)
+        heard = rng.choice(self.captured) if self.captured else b"S\x03" + rng.randbytes(100)
         at = rng.randrange(len(heard))
         forged = bytearray(heard)
         forged[at] ^= 1 << rng.randrange(8)

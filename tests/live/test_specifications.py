@@ -65,6 +65,7 @@ async def publish(group: Group, packets: int = 20) -> None:
     [
         (1, {}),
         (0, {"protocol": "pbcast"}),
+        (0, {"protocol": "srm"}),
         pytest.param(2, {"copies": 2}, marks=pytest.mark.soak),
         pytest.param(1, {"protocol": "lbrm"}, marks=pytest.mark.soak),
         pytest.param(0, {"protocol": "basic"}, marks=pytest.mark.soak),

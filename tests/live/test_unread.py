@@ -168,7 +168,7 @@ class Scene:
         self.reading = True
 
     def subscribe(self, when_full: str, events: int = 10, pattern: str = ">", **more) -> gossamer.Subscription:
-        return self.inbox.subscribe(pattern, None, more.pop("losses", "report"), Room(events, 10**6, when_full))
+        return self.inbox.subscribe((pattern,), None, more.pop("losses", "report"), Room(events, 10**6, when_full))
 
     def deliver(self, count: int = 1, sender: int = 1, subject: str = "n") -> None:
         first = self.next[sender]

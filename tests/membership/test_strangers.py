@@ -13,7 +13,6 @@ from gossamer.core.messages import (
     Heartbeats,
     Join,
     Leave,
-    MemberEntry,
     Recall,
     Request,
     Solicit,
@@ -21,6 +20,7 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import MemberEntry
 from gossamer.membership.view import JOINING, LEFT
 from tests.papers.hand import Letter, Table
 
@@ -172,3 +172,58 @@ def test_many_lies_go_no_further_than_a_large_one():
     for lie in range(1, 100):
         table.step(0, Heard(1, Heartbeat(lie * 50_000)))
     assert table.stacks[0].streams[1].next <= 200_000
+
+
+@pytest.mark.parametrize("ordering", ["none", "fifo"])
+@pytest.mark.parametrize("comes_back_by", ["packet", "heartbeat"])
+@pytest.mark.parametrize("given_up", [(3, 52), (3, 20_000)], ids=["in part", "all"])
+def test_what_a_sender_sent_where_only_lies_were_known_of_is_asked_for(ordering, comes_back_by, given_up):
+    """A member is away while the sender comes to numbers that were given up because of a lie, or goes past them."""
+    table = Table("rpbcast", 3, loggers=(), membership="sponsored", ordering=ordering)
+    table.publish(1, 3)
+    table.settle()
+    table.step(0, Heard(1, Heartbeat(20_000)))
+    table.stacks[0].gaps.give_up(table.now, 1, *given_up, "a lie", [])
+    table.publish(1, 50)
+    table.pass_on(lambda letter: letter.to != 0)
+    if comes_back_by == "packet":
+        table.publish(1, 1)
+        table.settle()
+    else:
+        table.step(0, Heard(1, Heartbeat(52)))
+    table.wait(2.0)
+    heard = table.numbers(0, 1)
+    assert (heard if ordering == "fifo" else sorted(heard)) == list(range(54 if comes_back_by == "packet" else 53))
+
+
+def test_a_silent_sender_puts_right_what_others_believe_of_it():
+    """Its own word counts, though it is lower: nothing is sent for a while after a lie that was given up."""
+    table = Table("rpbcast", 3, loggers=(), membership="sponsored")
+    table.publish(1, 3)
+    table.settle()
+    table.wait(1.0)
+    table.step(0, Heard(1, Heartbeat(20_000)))
+    table.stacks[0].gaps.give_up(table.now, 1, 3, 20_000, "a lie", [])
+    table.publish(1, 5)
+    table.letters.clear()
+    table.wait(1.0, pass_on=False)
+    table.letters.clear()  # its heartbeat is lost, too: only the hashes are left
+    table.wait(10.0)
+    assert table.numbers(0, 1) == list(range(8))
+    table.take(Heartbeats)
+    table.wait(3.0, pass_on=False)
+    assert not table.take(Heartbeats), "they agree"
+
+
+def test_a_loss_that_waits_for_its_turn_is_not_reported_if_its_packets_come():
+    """What was given up because of a lie waits for a packet that is lost; meanwhile its sender comes to it."""
+    table = Table("rpbcast", 3, loggers=(), membership="sponsored", ordering="fifo")
+    table.publish(1, 4)
+    table.pass_on(lambda letter: letter.to != 0 or _number_of(letter) < 3)
+    table.step(0, Heard(1, Heartbeat(20_000)))
+    table.stacks[0].gaps.give_up(table.now, 1, 4, 20_000, "a lie", [])
+    table.publish(1, 3)
+    table.settle()
+    table.wait(2.0)
+    assert table.numbers(0, 1) == list(range(7))
+    assert [(lost.first, lost.last) for lost in table.lost[0]] == [(7, 20_000)]

@@ -13,6 +13,7 @@ from gossamer.core.effects import (
     Deliver,
     Effect,
     Multicast,
+    MulticastRun,
     Persist,
     Replay,
     ReportLost,
@@ -21,7 +22,7 @@ from gossamer.core.effects import (
 )
 from gossamer.core.ids import LOGGER
 from gossamer.core.inputs import Input, Published, Started, Woke
-from gossamer.core.messages import Gossip, Holdings, Message, Repair
+from gossamer.core.messages import Data, Gossip, Holdings, Message, Repair
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
@@ -138,6 +139,9 @@ class Table:
     def _carry_out(self, member: int, effect: Effect) -> None:
         if isinstance(effect, Unicast):
             self.letters.append(Letter(member, effect.to, effect.message))
+        elif isinstance(effect, MulticastRun):
+            for packet in effect.run:
+                self._carry_out(member, Multicast(Data(packet)))
         elif isinstance(effect, Multicast):
             self.letters += [Letter(member, to, effect.message) for to in effect.to or self.stacks if to != member]
         elif isinstance(effect, Deliver):

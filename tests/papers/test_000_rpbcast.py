@@ -25,7 +25,6 @@ from gossamer.core.messages import (
     Heartbeats,
     Join,
     Leave,
-    MemberEntry,
     NeverSent,
     Repair,
     Request,
@@ -33,6 +32,7 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import MemberEntry
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER
 
 from .hand import Letter, Table

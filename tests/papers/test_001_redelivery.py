@@ -175,9 +175,42 @@ def test_event_4_a_coordinator_asks_whoever_has_what_it_lacks():
     table = Table("redelivery", 4)
     table.wait(1.0)
     table.letters.clear()
-    table.step(0, Heard(2, Descendants({3: 7}, {}, complete=True)))
+    table.step(0, Heard(2, Descendants({3: 7}, {})))
     (letter,) = table.take(Request)
     assert (letter.to, letter.message.wanted) == (2, {3: RangeSet([(0, 7)])})
+
+
+def test_event_4_what_a_side_brings_it_multicasts_to_all_that_lack_it():
+    """Up the tree and down in one: it crosses the mended link once. Reference: 001 §4.1"""
+    table = Table("redelivery", 5)
+    table.wait(1.0)
+    for number in range(8):
+        table.step(3, Received(4, [Packet(4, number, b"x")], "first_pass"))
+    for member in (1, 2):  # they have heard of it before the side is back
+        table.step(0, Heard(member, Descendants({}, {4: RangeSet([(0, 7)])})))
+    table.letters.clear()
+    table.step(0, Heard(3, Descendants({4: 7}, {}, {4: {}}, complete=True)))
+    (letter,) = table.take(Descendants)
+    assert (letter.to, letter.message.missing, sorted(letter.message.others)) == (3, {4: RangeSet([(0, 7)])}, [1, 2])
+    table.hand(letter)
+    sent = {e.message.packet.seqno: sorted(e.to) for e in table.effects[3] if isinstance(e, Multicast) and e.to}
+    assert sent == {seqno: [0, 1, 2] for seqno in range(8)}
+    table.settle()
+    table.wait(0.2)
+    assert not [e for e in table.effects[0] if isinstance(e, Multicast) and e.to]  # and does not cross it again
+
+
+def test_event_4_a_side_brings_it_whichever_of_its_members_is_heard_first():
+    """One that says only that it follows may be faster than its old coordinator. Reference: 001 §4.1"""
+    table = Table("redelivery", 5)
+    table.wait(1.0)
+    away = {member: table.stacks.pop(member) for member in (3, 4)}
+    table.wait(3.0)
+    table.stacks.update(away)
+    table.letters.clear()
+    table.step(0, Heard(3, Descendants({4: 7}, {})))
+    (letter,) = (letter for letter in table.take(Descendants) if letter.source == 0)
+    assert (letter.to, sorted(letter.message.others)) == (3, [1, 2])
 
 
 def test_events_5_and_6_a_coordinator_says_so_and_those_that_hear_it_follow():

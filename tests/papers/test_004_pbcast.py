@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from gossamer.core.effects import MarkStable, Multicast, Refuse, ReportLost, Unicast
+from gossamer.core.effects import MarkStable, Multicast, MulticastRun, Refuse, ReportLost, Unicast
 from gossamer.core.ids import FIRST_PASS, PEER
 from gossamer.core.inputs import Heard, LeaveAsked, Published, Received, Started, ViewChanged, Woke
 from gossamer.core.messages import Data, Digest, Echo, Gossip, Repair, Solicit
@@ -568,7 +568,14 @@ def test_nobody_sends_more_copies_than_the_degree_allows():
 
 def first_pass(table, me=1):
     """How many packets have left so far."""
-    return sum(isinstance(e, Multicast) and isinstance(e.message, Data) for e in table.effects[me])
+    return sum(map(leaving, table.effects[me]))
+
+
+def leaving(effect):
+    """How many packets this sends for the first time."""
+    if isinstance(effect, MulticastRun):
+        return len(effect.run)
+    return int(isinstance(effect, Multicast) and isinstance(effect.message, Data))
 
 
 def published_at(table, me, seconds):
@@ -578,8 +585,7 @@ def published_at(table, me, seconds):
     while table.stacks[me].next_deadline() <= end:
         table.now = table.stacks[me].next_deadline()
         for effect in table.step(me, Woke()):
-            if isinstance(effect, Multicast) and isinstance(effect.message, Data):
-                times.append(table.now - start)
+            times += [table.now - start] * leaving(effect)
     table.now = end
     return times
 

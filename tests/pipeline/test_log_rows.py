@@ -101,7 +101,7 @@ def test_only_the_wanted_subjects_are_read():
 
 def test_a_sealed_log_needs_its_key():
     key = secrets.token_bytes(32)
-    sealed = simple(SENDER, range(3), sealer=Sealer(KeyRing([key]), secrets.token_bytes(16)))
+    sealed = simple(SENDER, range(3), sealer=Sealer(KeyRing([key]), secrets.token_bytes(8)))
 
     assert len(rows(log_of(sealed, key=key.hex()), 0, 3)) == 9
     other = secrets.token_bytes(32).hex()

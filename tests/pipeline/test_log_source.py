@@ -131,7 +131,7 @@ def test_a_path_that_is_not_a_store_is_reported_in_one_line(spark, tmp_path, whe
 def test_a_sealed_log_needs_its_key(spark, tmp_path):
     key, other = secrets.token_bytes(32), secrets.token_bytes(32)
     with open_store(tmp_path / "sealed") as log:
-        log.append(simple(A, range(10), sealer=Sealer(KeyRing([key]), secrets.token_bytes(16))))
+        log.append(simple(A, range(10), sealer=Sealer(KeyRing([key]), secrets.token_bytes(8))))
 
     assert read(spark, tmp_path / "sealed", key=key.hex()).count() == 30
     with pytest.raises(Exception, match="the log is sealed: give the option key"):

@@ -25,7 +25,7 @@ def test_a_subject_finds_its_subscriptions_in_the_order_in_which_they_were_made(
 
 def test_the_filter_comes_compiled_and_is_left_to_the_caller() -> None:
     table = Subscriptions[int]()
-    table.add("quotes.>", "price > 100", key=1)
+    table.add("quotes.>", where="price > 100", key=1)
     table.add("quotes.>", key=2)
 
     (one, where), (two, none) = table.match("quotes.ibm")
@@ -73,7 +73,7 @@ def test_an_invalid_subscription_leaves_nothing_behind() -> None:
     with pytest.raises(SubjectError):
         table.add("a..b", key="one")
     with pytest.raises(FilterError):
-        table.add("a.b", "price >", key="one")
+        table.add("a.b", where="price >", key="one")
     assert len(table) == 0
     table.add("a.b", key="one")
 

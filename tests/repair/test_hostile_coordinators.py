@@ -12,6 +12,7 @@ from gossamer.core.messages import CoordinatorIs, Descendants, IAmCoordinator, R
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.repair.coordinator import Coordinator
+from gossamer.repair.followers import RANGES_MAX
 from tests.papers.hand import Table
 
 STRANGER = 99
@@ -20,7 +21,7 @@ STRANGER = 99
 @pytest.fixture
 def table() -> Table:
     """Four members that have found their coordinator, member 0, and 300 packets of member 1."""
-    table = Table("redelivery", 4, service_limit=100)
+    table = Table("redelivery", 4, service_limit=100, request_packets=64)
     table.wait(1.0)
     for member in (0, 2, 3):
         table.step(member, Received(1, [Packet(1, n, b"x") for n in range(300)], "first_pass"))
@@ -69,6 +70,27 @@ def test_a_desc_that_asks_for_everything_costs_no_more_than_the_service_limit(ta
         table.step(0, Heard(2, everything))
     table.wait(1.0, pass_on=False)
     assert 0 < repairs(table, 0) <= 100
+
+
+def test_a_member_that_is_asked_to_send_to_all_sends_no_more_than_the_service_limit(table):
+    """Any member may be asked to multicast what it has: a liar can name everybody, again and again."""
+    wanted = {1: RangeSet([(0, 299)])}
+    for _ in range(50):
+        table.step(3, Heard(2, Descendants({}, wanted, {0: {}, 1: {}, STRANGER: {}})))
+    table.wait(1.0, pass_on=False)
+    assert 0 < repairs(table, 3) <= 100
+    assert table.stacks[3].ignored["descendants that are no members"] == 50
+
+
+def test_what_is_remembered_of_what_a_member_asks_for_is_bounded(table):
+    (rung,) = (repair for repair in table.stacks[0].gaps.repairs if isinstance(repair, Coordinator))
+    for first in range(0, 1_000_000, 10_000):
+        numbers = RangeSet((first + 2 * n, first + 2 * n) for n in range(1000))
+        table.step(0, Heard(2, Descendants({}, {9: numbers})))
+        table.wait(0.3, pass_on=False)
+    known = rung.descent.followers
+    for table_of in (known.lacking_of(2), known._asked.get(2, {})):
+        assert sum(numbers.range_count() for numbers in table_of.values()) <= RANGES_MAX
 
 
 @pytest.mark.parametrize("message", [IAmCoordinator({1: 5000}), Descendants({1: 5000}, {1: RangeSet([(1, 2)])})])

@@ -149,9 +149,14 @@ def test_lists_that_each_member_makes_for_itself_are_correct_whatever_it_has_mea
 
 @given(members, st.data())
 def test_own_lists_are_acyclic_and_complete_for_all_that_know_each_other_while_views_differ(group, data):
-    """Members join and leave: at any moment each knows some of the others."""
+    """Members join and leave, loggers among them: at any moment each knows some of the others, and what they are."""
+    loggers = data.draw(st.sets(st.sampled_from(group), max_size=3))
     views = {m: {m, *data.draw(st.sets(st.sampled_from(group)))} for m in group}
-    lists = {m: OwnList(m).made(sorted(views[m]), data.draw(times)) for m in group}
+    lists = {}
+    for member, known in views.items():
+        own = OwnList(member)
+        own.follow(loggers & known)
+        lists[member] = own.made(sorted(known), data.draw(times))
     assert "circle" not in fault_of(lists)
     for one in group:
         for other in group:

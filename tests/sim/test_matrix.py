@@ -16,7 +16,17 @@ from gossamer.core.schema import SettingError
 from gossamer.presets import PRESETS, preset
 from gossamer.rungs import self_organized
 from gossamer.sim.checked import traced
-from gossamer.sim.matrix import FACTORS, Row, covering, draw, impossible_pairs, pairs_of, possible_pairs, refusal
+from gossamer.sim.matrix import (
+    FACTORS,
+    Row,
+    _working,
+    covering,
+    draw,
+    impossible_pairs,
+    pairs_of,
+    possible_pairs,
+    refusal,
+)
 from gossamer.sim.matrix import settings_of as protocol_of
 from gossamer.sim.scenario import Scenario, parse
 from gossamer.spec.promises import HEAL_S
@@ -52,7 +62,7 @@ def faults(row: Row, rng: Random) -> list[dict[str, Any]]:
         {"at": 1.5, "kind": "lose", "members": [rng.randrange(MEMBERS)], "packets": 12},
         {"at": 1.6, "kind": "crash", "members": [rng.randrange(MEMBERS)], "memory": "kept", "for": 0.4},
     ]
-    if row["membership"] == "sponsored":
+    if row["membership"] != "static":
         receiver = rng.randrange(3, MEMBERS - loggers)
         found += rng.choice(
             [
@@ -80,6 +90,16 @@ def test_the_array_covers_every_pair_that_can_work():
     covered = set().union(*(pairs_of(row) for row in covering()))
     assert covered == possible_pairs()
     assert all(not refusal(row) for row in covering())
+
+
+def test_what_choices_declare_one_by_one_is_what_a_row_is_refused_for():
+    """The covering array is drawn from rows that were put together from what each choice declares alone."""
+    bound = list(_working()[0])
+    working = {tuple(row[factor] for factor in bound) for row in _working()}
+    rng = Random("rows")
+    for _ in range(2000):
+        row = {factor: rng.choice(list(FACTORS[factor])) for factor in bound}
+        assert (tuple(row.values()) in working) == (not refusal(row)), row
 
 
 def test_every_choice_can_work_with_something():

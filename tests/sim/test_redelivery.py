@@ -23,6 +23,16 @@ CHAINS: list[dict[str, Any]] = [
     {"name": "redelivery", "loggers": 1},
     {"name": "redelivery", "membership": "sponsored", "suspect_after": 1.0},
     {"name": "rpbcast", "repair": ["negative", "coordinator", "logger"], "membership": "static"},
+    {"name": "redelivery", "ordering": "fifo", "request_packets": 64, "round_trips": True},
+    {
+        "name": "rpbcast",
+        "repair": ["negative", "coordinator", "logger"],
+        "membership": "static",
+        "ordering": "fifo",
+        "request_packets": 64,
+        "ask_again": 0.02,
+        "round_trips": True,
+    },
 ]
 
 

@@ -182,12 +182,13 @@ def test_poisson_steady_and_burst_send_the_same_amount(scenario):
     assert sent["burst"] == pytest.approx(4000, rel=0.2)
 
 
-def test_the_same_seed_gives_the_same_run_in_any_process():
+@pytest.mark.parametrize("scenario", ["churn", "bufferers"])
+def test_the_same_seed_gives_the_same_run_in_any_process(scenario):
     """Two processes, two hash seeds, one hash."""
     hashes = set()
     for hash_seed in ("1", "2"):
         done = subprocess.run(
-            [sys.executable, "-m", "gossamer", "simulate", "scenarios/churn.toml", "--json"],
+            [sys.executable, "-m", "gossamer", "simulate", f"scenarios/{scenario}.toml", "--json"],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,

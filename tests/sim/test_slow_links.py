@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.rungs import settle_s
 from gossamer.sim.checked import traced
-from gossamer.sim.scenario import load
+from gossamer.sim.run import metadata
+from gossamer.sim.scenario import load, parse
 from gossamer.trace.reader import read
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "slow-link.toml"
@@ -48,3 +50,15 @@ def test_without_a_logger_what_no_peer_keeps_is_reported_as_lost(tmp_path):
 def test_the_others_do_not_wait_for_it(tmp_path):
     result, _, _ = run(tmp_path)
     assert result["latency"]["p50"] < 0.01
+
+
+def test_a_slow_network_takes_longer_to_settle_and_a_fast_one_does_not():
+    """Coordinators are elected, and sides made equal, only as fast as a link carries what is missing."""
+    settle = {}
+    for bandwidth in (100e6, 200e3):
+        topology = {"kind": "lan", "members": 7, "bandwidth": bandwidth}
+        traffic = {"rate": 100.0, "size": 436}
+        table = {"topology": topology, "traffic": traffic, "duration": 10.0, "protocol": {"name": "redelivery"}}
+        scenario = parse(table)
+        settle[bandwidth] = metadata(scenario, 7)["settle_s"]
+    assert settle == {100e6: settle_s(scenario.protocol, 7), 200e3: 20.0}

@@ -17,6 +17,7 @@ from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import NewView
 from gossamer.logging.logger import Logger
 from gossamer.logging.send_buffer import SendBuffer
 from gossamer.ordering.fifo import Fifo, Waiting
@@ -67,7 +68,12 @@ ORDERED = scenario("rpbcast", ordering="fifo")
 BASIC = scenario("basic")
 COPIES = scenario("rpbcast", loggers=2, log_copies=2)
 LOSSY = scenario("rpbcast", loggers=0, gc_rounds=1, peer_rounds=2)
+HASHED = scenario("rpbcast", buffering="hashed", bufferers=2)
 HEALED = scenario("rpbcast", CUT, suspect_after=0.5, grace=HEAL_S + 5)
+SYNCHRONOUS = scenario("virtual-synchrony", CRASH, exclude_after=0.5)
+DEAF_TO_A_FLUSH = scenario(
+    "virtual-synchrony", [*CRASH, {"at": 1.45, "kind": "lose", "members": [4], "packets": 8}], exclude_after=0.5
+)
 SHRUNK = scenario("rpbcast", GONE, grace=HEAL_S + 5)
 ALONE = divided([[0], [1, 2, 3, 4, 5]])
 PAIRS = divided([[0, 1], [2, 3], [4, 5]])
@@ -193,6 +199,13 @@ class NeverEvicts(Stack):
         self.buffer._room = 10**9
 
 
+class CollectsWhatOthersKeep(Stack):
+    """Says of every old packet that it leaves the long-term buffer, also of those that never entered it."""
+
+    def collected(self, now, numbers, aged, out, kept=None):
+        super().collected(now, numbers, aged, out, None if kept is None else numbers.items())
+
+
 class PublishesInSilence(Stack):
     """Every tenth packet is announced to the application, and neither sent nor kept."""
 
@@ -307,6 +320,42 @@ class FillsOnlyWhatItIsAskedFor(Led):
         self.led.descent._beyond = lambda message, latest: {}
 
 
+class DeliversInTheNextView(Stack):
+    """Member 4 is always one delivery late, and so delivers the last packet of a view in the next."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.late: list[Deliver] = []
+
+    def step(self, now, happened):
+        effects = list(super().step(now, happened))
+        if self.me == 4:
+            made = [e for e in effects if isinstance(e, Deliver)]
+            kept, self.late = self.late, made or self.late
+            effects = [e for e in effects if not isinstance(e, Deliver)] + (kept if made else [])
+        return effects
+
+
+class FlushesTooLittle(Stack):
+    """Member 4 goes on to the next view without the packets of the last one that it lacks."""
+
+    def step(self, now, happened):
+        if self.me == 4 and self.membership._part is not None:
+            self.membership._part.lacks = dict
+        return super().step(now, happened)
+
+
+class InstallsAViewOfItsOwn(Stack):
+    """Member 4 leaves out the member that it was told of last."""
+
+    def step(self, now, happened):
+        if isinstance(happened, Heard) and isinstance(happened.message, NewView) and self.me == 4:
+            *entries, left_out = happened.message.entries
+            starts = {m: first for m, first in happened.message.starts.items() if m != left_out.member}
+            happened = Heard(happened.source, replace(happened.message, entries=entries, starts=starts))
+        return super().step(now, happened)
+
+
 Mutant = Callable[..., Stack]
 BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (DeliversTwice, RELIABLE, "reliable-multicast", "again"),
@@ -322,11 +371,15 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (SpeaksAfterLeaving, scenario("rpbcast", GONE), "reliable-multicast", "has left"),
     (ReusesNumbers, scenario("rpbcast", CRASH), "reliable-multicast-with-crashes", "again"),
     (NeverEvicts, scenario("rpbcast", buffering="size", buffer_packets=20), "bounded-buffers", ""),
+    (CollectsWhatOthersKeep, HASHED, "bounded-buffers", "from its long-term, where it was not"),
     (PublishesInSilence, RELIABLE, "reliable-multicast", "never delivered"),
     (GivesUpInSilence, LOSSY, "reliable-multicast", "neither delivered nor reported lost"),
     (AcknowledgesUnlogged, RELIABLE, "durability", "before it was logged"),
     (BelievesInPrefixes, RELIABLE, "durability", "before it was logged"),
     (IsContentWithOneCopy, COPIES, "durability", "before it was logged"),
+    (DeliversInTheNextView, SYNCHRONOUS, "virtual-synchrony", "in another view than the one in which it was sent"),
+    (FlushesTooLittle, DEAF_TO_A_FLUSH, "virtual-synchrony", "not the same, before both went on"),
+    (InstallsAViewOfItsOwn, SYNCHRONOUS, "virtual-synchrony", "installed view 2 as"),
     (LetsItselfBeDeclaredDead, HEALED, "one-view", "as disconnected, though it is there"),
     (HasCyclicLists, ALONE, "one-coordinator", ""),
     (HasIncompleteLists, PAIRS, "one-coordinator", "members 4, 5 of one side all coordinate"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gossamer.core.messages import (
     Ack,
-    Challenge,
+    AskAll,
     Collected,
     Confirm,
     Confirmed,
@@ -27,26 +27,28 @@ from gossamer.core.messages import (
     Leave,
     LetGo,
     LossReport,
-    MemberEntry,
+    MulticastAgain,
     NeverSent,
     Parity,
     Piece,
-    Probe,
-    Profile,
     Progress,
-    Proof,
     Recall,
     Repair,
     Request,
+    RequestFor,
     Seek,
     SeenReport,
+    Session,
     Solicit,
+    StablePoll,
     ViewUpdate,
 )
 from gossamer.core.packets import Packet
+from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
 from gossamer.wire import Header, WireError, decode, encode, size
-from gossamer.wire.codec import checksummed, decode_packets
+from gossamer.wire.codec import checksummed, decode_runs
 
 ids = st.integers(0, 2**63 - 1)
 range_sets = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 99)), max_size=5).map(
@@ -59,12 +61,15 @@ numbers = st.integers(0, 2**62)
 signatures = st.integers(0, 2**64 - 1)
 horizons = st.dictionaries(ids, st.integers(-1, 2**62), max_size=4)
 addresses = st.text(st.characters(codec="ascii"), max_size=64)
-entry = st.builds(MemberEntry, ids, st.integers(0, 3), numbers, st.booleans(), addresses)
+names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=100)
+entry = st.builds(MemberEntry, ids, st.integers(0, 3), numbers, st.booleans(), addresses, names)
 entries = st.lists(entry, max_size=4)
 messages = st.one_of(
     st.builds(Repair, packets, phases),
     st.builds(Ack, per_sender),
     st.builds(Request, per_sender),
+    st.builds(RequestFor, ids, per_sender),
+    st.builds(MulticastAgain, per_sender),
     st.builds(
         Gossip,
         st.none() | per_sender,
@@ -91,18 +96,37 @@ messages = st.one_of(
     st.builds(Confirmed, st.integers(-1, 2**62)),
     st.builds(Seek, numbers),
     st.builds(CoordinatorIs, ids, numbers),
+    st.builds(AskAll, per_sender, horizons),
+    st.builds(Session, horizons, numbers, horizons),
     st.builds(IAmCoordinator, horizons, st.booleans()),
-    st.builds(Descendants, horizons, per_sender, st.dictionaries(ids, per_sender, max_size=3), st.booleans()),
+    st.builds(
+        Descendants,
+        horizons,
+        per_sender,
+        st.dictionaries(ids, per_sender, max_size=3),
+        st.booleans(),
+        st.booleans(),
+    ),
     st.builds(Recall, numbers),
     st.builds(Holdings, per_sender, numbers, numbers, numbers, per_sender),
     st.builds(Probe, numbers, st.booleans(), st.binary(max_size=50)),
+    st.builds(WhoKeeps, numbers, ids, numbers, st.binary(max_size=50)),
     st.builds(Profile, numbers, st.binary(max_size=50)),
     st.builds(Challenge, numbers),
+    st.builds(Call, numbers),
     st.builds(Proof, numbers),
     st.builds(Piece, numbers, numbers, numbers, st.binary(max_size=50)),
-    st.builds(Join, entry, st.booleans()),
+    st.builds(Join, entry, st.booleans(), numbers),
     st.builds(Leave, numbers),
     st.builds(ViewUpdate, entries, st.booleans(), horizons, st.booleans()),
+    st.builds(StablePoll, st.integers(-1, 2**62), st.integers(-1, 2**62)),
+    st.builds(ViewBeat, numbers, numbers, st.booleans()),
+    st.builds(EnterView, entry, numbers),
+    st.builds(Flush, numbers, numbers, horizons),
+    st.builds(NewView, numbers, numbers, entries, horizons, horizons, horizons, st.booleans()),
+    st.builds(FlushAnswer, numbers, numbers, horizons, numbers, numbers, entries, horizons, horizons),
+    st.builds(ViewReady, numbers, numbers),
+    st.builds(Excluded, numbers),
 )
 headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
 
@@ -133,9 +157,20 @@ def test_packets_of_the_group_are_found_among_others_as_if_decoded_one_by_one(he
                 return message.packet
         return datagram
 
-    found = decode_packets(datagrams + damaged, header.group, lambda datagram: datagram)
-    assert found == [slowly(datagram) for datagram in datagrams + damaged]
-    assert decode_packets(datagrams, header.group ^ 1, lambda datagram: None) == [None] * len(datagrams)
+    found = decode_runs(datagrams + damaged, header.group, lambda datagram: (datagram,))
+    packets = [item for part in found for item in part]  # of runs, or the datagram as it came
+    assert packets == [slowly(datagram) for datagram in datagrams + damaged]
+    assert decode_runs(datagrams, header.group ^ 1, lambda datagram: None) == []
+
+
+def test_packets_that_follow_on_are_one_run():
+    packets = [Packet(*name, b"") for name in [(1, 0), (1, 1), (1, 3), (1, 4), (2, 5), (2, 6), (1, 5)]]
+    datagrams = [encode(Header(7, 1), Data(packet)) for packet in packets]
+    datagrams.insert(2, b"noise")
+
+    found = decode_runs(datagrams, 7, lambda datagram: datagram)
+
+    assert found == [packets[:2], b"noise", packets[2:4], packets[4:6], packets[6:]]
 
 
 @given(headers, messages, st.data())

@@ -8,6 +8,7 @@ member independently with probability `loss`; a member that gets it from one buf
 import math
 
 from gossamer.analysis import checks
+from gossamer.core import copies as at_work
 
 
 def failure(n: int, copies: float, loss: float) -> float:
@@ -28,10 +29,7 @@ def failure(n: int, copies: float, loss: float) -> float:
     checks.whole("n", n, 2)
     checks.between("copies", copies, 0.0, n)
     checks.probability("loss", loss)
-    a = 1.0 - copies / n * (1.0 - loss)
-    if a <= loss:  # all members are bufferers: b = 0
-        return loss**n
-    return -(a**n) * math.expm1(n * math.log1p(-loss / a))
+    return at_work.failure(n, copies, loss)
 
 
 def failure_limit(copies: float, loss: float) -> float:
@@ -57,9 +55,10 @@ def copies_needed(n: int, failure: float, loss: float) -> int:
     """
     checks.whole("n", n, 2)
     checks.target("failure", failure)
-    for copies in range(n + 1):
-        if _chance_of_failure(n, copies, loss) <= failure:
-            return copies
+    checks.probability("loss", loss)
+    copies = at_work.copies_needed(n, failure, loss)
+    if copies is not None:
+        return copies
     raise ValueError(f"failure is {failure!r}; allowed: {loss**n:.3g} or more with n={n} and loss={loss!r}")
 
 
@@ -82,6 +81,3 @@ def occupancy(n: int, rate: float, hold_s: float, copies: float | None = None, s
     checks.between("copies", copies, 0.0, n)
     share = copies / n
     return rate * (share * hold_s + (1.0 - share) * short_term_s)
-
-
-_chance_of_failure = failure  # because `copies_needed` has an argument named `failure`

@@ -22,7 +22,7 @@ class BySize(Buffer):
         self._room = ladder.settings.buffer_packets
         self._limit_bytes = ladder.settings.buffer_bytes
         self._count = self._bytes = 0
-        self._runs: deque[Run] = deque()
+        self._runs: deque[tuple[Run, int]] = deque()  # and their bytes
         self._index: dict[int, dict[int, Packet]] = {}
         self._held: PacketSets = {}
         self._shown: PacketSets | None = None
@@ -63,12 +63,12 @@ class BySize(Buffer):
         count = len(run)
         while self._count + count > self._room:
             self._drop_oldest(now, self._count + count - self._room, collected)
-        if self._limit_bytes:
-            self._bytes += _bytes_of(run)
-            while self._bytes > self._limit_bytes and self._count:
-                self._drop_oldest(now, len(self._runs[0]), collected)
+        size_bytes = _bytes_of(run) if self._limit_bytes else 0
+        self._bytes += size_bytes
+        while self._bytes > self._limit_bytes > 0 and self._count:
+            self._drop_oldest(now, len(self._runs[0][0]), collected)
         first = run[0].seqno
-        self._runs.append(run)
+        self._runs.append((run, size_bytes))
         self._count += count
         if sender not in self._held:
             self._held[sender], self._index[sender] = RangeSet(), {}
@@ -99,14 +99,15 @@ class BySize(Buffer):
 
     def _drop_oldest(self, now: float, excess: int, collected: PacketSets) -> None:
         """Drop the oldest run, or as much of it as has to go."""
-        run = self._runs.popleft()
+        run, size_bytes = self._runs.popleft()
         if len(run) > excess:
-            self._runs.appendleft(run[excess:])
-            run = run[:excess]
+            rest, run = run[excess:], run[:excess]
+            left_bytes = _bytes_of(rest) if self._limit_bytes else 0
+            self._runs.appendleft((rest, left_bytes))
+            size_bytes -= left_bytes
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
         self._count -= len(run)
-        if self._limit_bytes:
-            self._bytes -= _bytes_of(run)
+        self._bytes -= size_bytes
         index = self._index[sender]
         for seqno in range(first, last + 1):
             del index[seqno]

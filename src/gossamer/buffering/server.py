@@ -13,7 +13,7 @@ from gossamer.core.effects import Multicast, Replay, Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Collected, Gossip, NeverSent, Repair, Request
-from gossamer.core.packet_sets import PacketSets, put
+from gossamer.core.packet_sets import PacketSets, difference, put
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 
@@ -59,7 +59,7 @@ class Server(Rung):
 
     def _tell(self, now: float, source: int, rest: PacketSets, out: Effects) -> None:
         """The truth about what cannot be served."""
-        collected: PacketSets = {}
+        unknowns: PacketSets = {}
         lost: PacketSets = {}
         never_sent: PacketSets = {}
         for sender, numbers in rest.items():
@@ -72,19 +72,31 @@ class Server(Rung):
                 never.update(stream.never_sent.touching(numbers))  # a member that misses one also misses its neighbours
             gone.subtract(never)
             unknown = numbers.difference(gone).difference(never)
-            if stream is not None and not self.ladder.is_logger:  # a logger has no note to send: it has a log
-                put(collected, sender, stream.received(unknown))
             put(lost, sender, gone)
             put(never_sent, sender, never)
             if unknown:
+                put(unknowns, sender, unknown)
                 for keeper in self.ladder.keepers:
                     keeper.asked_in_vain(now, sender, unknown, out)
+        collected = {} if self.ladder.is_logger else self._collected(now, source, unknowns, out)
         if collected:
             out.append(Unicast(source, Collected(collected)))
         if lost:
             out.append(Unicast(source, NeverSent(lost, lost=True)))
         if never_sent:
             out.append(Unicast(source, NeverSent(never_sent)))
+
+    def _collected(self, now: float, source: int, unknown: PacketSets, out: Effects) -> PacketSets:
+        """What was here and is kept by nobody, as far as we know (a logger has no note to send: it has a log).
+
+        Where members keep different packets, others may have the rest, and are asked to send it (003 §4).
+        """
+        elsewhere = self.ladder.buffer.pass_on(now, source, unknown, out) if unknown else {}
+        collected: PacketSets = {}
+        for sender, numbers in difference(unknown, elsewhere).items():
+            if sender in self.ladder.streams:
+                put(collected, sender, self.ladder.streams[sender].received(numbers))
+        return collected
 
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
         for seqno in range(first, last + 1):

@@ -13,12 +13,8 @@ def main() -> None:
     import typer
 
     from gossamer.cli.app import app
-    from gossamer.core.schema import SettingError
-    from gossamer.live.errors import NotDurable, Overrun, Unsent
-    from gossamer.pipeline.session import PipelineError
-    from gossamer.pubsub import FilterError, SubjectError
-    from gossamer.store.contract import StoreError
-    from gossamer.trace.schema import TraceError
+    from gossamer.core.errors import Error
+    from gossamer.live.errors import MemberFailed, NameInUse, NotDurable, Overrun, Timeout, Unsent
 
     # click's UsageError, wherever this version of typer keeps it
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -31,10 +27,10 @@ def main() -> None:
         if not says:
             sys.exit(2)  # no command was given: the help has been shown
         _fail(f"{command}: {says}; see {command} --help")
-    except (FilterError, PipelineError, SettingError, StoreError, SubjectError, TraceError) as error:
-        _fail(f"gossamer: {error}")
-    except (NotDurable, Overrun, Unsent) as error:
+    except (MemberFailed, NameInUse, NotDurable, Overrun, Timeout, Unsent) as error:
         _fail(f"gossamer: {error}", 1)
+    except Error as error:
+        _fail(f"gossamer: {error}")
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)
     except BrokenPipeError:

@@ -19,12 +19,13 @@ from gossamer.cli.report import report
 from gossamer.cli.simulate import simulate
 from gossamer.cli.stats import members, stats
 from gossamer.cli.sub import sub
+from gossamer.cli.who_buffers import who_buffers
 
 app = typer.Typer(
     name="gossamer",
     help="Reliable multicast for Python: every subscriber hears every event, without a broker.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -35,6 +36,7 @@ app.command()(logger)
 app.command()(members)
 app.command()(stats)
 app.command()(partitions)
+app.command("who-buffers")(who_buffers)
 app.command()(simulate)
 app.command()(check)
 app.command()(plan)

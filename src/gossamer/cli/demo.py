@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.table import Table
 
 from gossamer.cli.options import AsJson, run
-from gossamer.cli.stats import ledger
+from gossamer.cli.tables import ledger
 from gossamer.core.schema import SettingError
 from gossamer.live.probe import probe
 from gossamer.settings import Settings
@@ -170,7 +169,7 @@ class Stage:
         while self._processes["publisher"].poll() is None and loop.time() < end + _GOODBYE_S:
             await asyncio.sleep(0.05)
 
-    def _table(self, profiles: list[dict[str, Any]]) -> Table:
+    def _table(self, profiles: list[dict[str, Any]]) -> RenderableType:
         done = sum(p["stats"]["received"] for p in profiles if not p["logger"] and p["name"] != "publisher")
         return ledger(f"{done:,} of {self._events * self._members:,} deliveries", profiles)
 

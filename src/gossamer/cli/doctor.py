@@ -30,8 +30,9 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 def doctor(
     interface: Annotated[
-        str | None, typer.Option(help="Check only this interface, by address or name; all that are up if not given.")
+        str | None, typer.Option(help="Check this interface, by address or name; that of the settings if not given.")
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Check all other interfaces that are up, too.")] = False,
     address: Annotated[
         str | None, typer.Option(help="Test exactly this multicast address and port; a group running there hears it.")
     ] = None,
@@ -43,7 +44,9 @@ def doctor(
     """Check multicast, socket buffers, clock, key and Java on this machine, and say what to change.
 
     With --group it also asks the members of a group what limits their rate, how much is repaired, and who has left the
-    multicast and why. Every check is ok, warn or fail. Exit code 1 if one fails.
+    multicast and why. Every check is ok, warn or fail. Exit code 1 if one fails. Multicast is tried by sending to the
+    group's address, on the interface of the settings, which is loopback unless they say otherwise; on others only with
+    --interface or --all.
 
     Examples:
 
@@ -51,9 +54,11 @@ def doctor(
 
         gossamer doctor --interface eth0
 
+        gossamer doctor --all
+
         gossamer doctor --interface lo --group quotes
     """
-    findings = list(examine(interface, address))
+    findings = list(examine(interface, address, everything))
     if group is not None:
         findings += _of_group(group, interface, address)
     failed = any(finding.verdict == "fail" for finding in findings)
@@ -64,9 +69,10 @@ def doctor(
     return 1 if failed else 0
 
 
-def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
+def examine(interface: str | None, address: str | None, everything: bool = False) -> "Iterator[Finding]":
     """All findings, beginning with the settings, which the other checks use."""
     from gossamer.live import diagnosis
+    from gossamer.live.credentials import endpoint_of
     from gossamer.live.diagnosis import Finding
     from gossamer.settings import Settings
     from gossamer.settings.addresses import multicast_address
@@ -85,7 +91,11 @@ def examine(interface: str | None, address: str | None) -> "Iterator[Finding]":
     group, _ = multicast_address(settings.address)
     host = f"[{group}]" if group.version == 6 else str(group)
     tried = address or f"{host}:{diagnosis.free_port(str(group))}"
-    yield from diagnosis.network(tried, settings.interface, only=interface is not None)
+    try:
+        yield from diagnosis.network(tried, endpoint_of(settings).interface, only=not everything)
+    except SettingError as error:
+        says, _, change = str(error).partition("; ")
+        yield Finding("multicast", "fail", says, change)
     yield from diagnosis.clock()
     yield _java()
     yield _faster("uvloop", "asyncio's default loop is used")

@@ -15,7 +15,7 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
-    run,
+    run_for_ever,
     settings_from,
     transport_from,
 )
@@ -46,7 +46,8 @@ def logger(
     """Log a GROUP: store every packet, acknowledge it once it is on disk, serve repairs, delete what all members have.
 
     Resumes from its store after any stop or crash: meanwhile senders keep what it lacks, and `flush` waits. If the
-    store fails, the logger accepts nothing more, says so, and still serves what it holds.
+    store fails, the logger accepts nothing more, says so, and still serves what it holds. SIGTERM stops it with exit
+    code 0.
 
     Examples:
 
@@ -87,4 +88,4 @@ def logger(
                         )
                     await asyncio.sleep(_LOOK_S)
 
-    return run(story())
+    return run_for_ever(story()) or 0

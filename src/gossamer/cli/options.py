@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -52,15 +52,28 @@ def _impaired(impairments: Impairments, endpoint: Endpoint) -> Transport:
 def run(story: Coroutine[Any, Any, T]) -> T:
     """Run until it ends, or until SIGINT or SIGTERM stops it cleanly; uses uvloop if it is installed."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_until_told(story))
+        return cast(T, runner.run(_until_told(story, is_service=False)))
 
 
-async def _until_told(story: Coroutine[Any, Any, T]) -> T:
-    task = asyncio.ensure_future(story)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+def run_for_ever(story: Coroutine[Any, Any, T]) -> T | None:
+    """Like `run`, for a service: SIGTERM is how it is meant to end, and returns None."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_until_told(story, is_service=True))
+
+
+async def _until_told(story: Coroutine[Any, Any, T], is_service: bool) -> T | None:
+    task, told = asyncio.ensure_future(story), asyncio.Event()
+
+    def stop() -> None:
+        told.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
     try:
         return await task
     except asyncio.CancelledError:
+        if is_service and told.is_set():
+            return None
         raise KeyboardInterrupt from None
 
 

@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from gossamer.cli.ids import with_ids
 from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, run, settings_from
 from gossamer.cli.stats import Wait, heard
 from gossamer.live.probe import probe
@@ -24,18 +23,21 @@ def partitions(
     """Show the sides of a GROUP that is divided, or was: the coordinator of each, who follows, who is missing.
 
     For protocols with coordinators (`redelivery`, or a chain of repairs with `coordinator`). Only members that can be
-    reached from here answer; their coordinators say who else is missing. Exit code 1 if nobody answers.
+    reached from here answer; their coordinators say who else is missing, and what was exchanged when somebody came
+    back. Exit code 1 if nobody answers.
 
     Example:
 
         gossamer partitions quotes
+
+        watch -n 1 gossamer partitions quotes
     """
     profiles = run(probe(group, settings_from(address, interface, key, insecure), wait=wait))
     found = sides(profiles)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(with_ids(found)))
     elif found:
-        _show(group, found)
+        typer.echo("\n".join(described(group, found)))
     elif profiles:
         typer.echo(f"group {group} has no coordinators: its protocol is {profiles[0]['protocol']}")
     return heard(group, profiles)
@@ -60,39 +62,48 @@ def _side(
         return {"member": member, "name": names.get(member, str(member))}
 
     own = standing.get(coordinator, {})
+    places = own.get("addresses", {})
     return {
         "coordinator": who(coordinator),
         "since_s": own.get("since_s"),
         "members": [{**who(m), "missing": standing[m]["missing"]} for m in members],
-        "absent": [who(member) for member in own.get("absent", [])],
+        "absent": [{**who(m), "address": places.get(str(m), "")} for m in own.get("absent", [])],
         "divided_s": own.get("divided_s"),
         "healed": own.get("healed"),
+        "heals": own.get("heals", []),
     }
 
 
-def _show(group: str, found: list[dict[str, Any]]) -> None:
-    table = Table("coordinator", "since", "members", "missing", "absent", "last heal", title=f"group {group}")
-    table.title_justify = "left"
+def described(group: str, found: list[dict[str, Any]]) -> list[str]:
+    """The lines for an operator."""
+    absent = any(side["absent"] for side in found)
+    lines = [f"group {group}: " + ("divided" if absent or len(found) > 1 else "whole")]
     for side in found:
-        since = "" if side["since_s"] is None else f"{side['since_s']:.0f} s"
-        absent = ", ".join(member["name"] for member in side["absent"])
-        if side["divided_s"] is not None:
-            absent += f" (for {side['divided_s']:.0f} s)"
-        table.add_row(
-            side["coordinator"]["name"],
-            since,
-            ", ".join(member["name"] for member in side["members"]),
-            str(sum(member["missing"] for member in side["members"])),
-            absent,
-            _heal(side["healed"]),
-        )
-    Console().print(table)
+        members = ", ".join(m["name"] + (f" (lacks {m['missing']:,})" if m["missing"] else "") for m in side["members"])
+        since = "" if side["since_s"] is None else f" for {_duration(side['since_s'])}"
+        lines.append(f"  coordinator {side['coordinator']['name']}{since}: {members}")
+        if side["absent"]:
+            places = ", ".join(_place(member) for member in side["absent"])
+            missing = "" if side["divided_s"] is None else f" for {_duration(side['divided_s'])}"
+            lines.append(f"    absent{missing}: {places}")
+        lines += [f"    {_heal(heal)}" for heal in side["heals"]]
+    return lines
 
 
-def _heal(healed: dict[str, Any] | None) -> str:
-    if healed is None:
-        return ""
-    return (
-        f"{healed['ago_s']:.0f} s ago, {healed['members']} members: sent {healed['filled']:,} packets to"
-        f" {healed['addressed']:,} receivers, got {healed['received']:,}"
-    )
+def _place(member: dict[str, Any]) -> str:
+    """Absent members cannot be asked for their names, but the view knows where they were."""
+    return str(member["address"] if member["name"] == str(member["member"]) and member["address"] else member["name"])
+
+
+def _heal(heal: dict[str, Any]) -> str:
+    each = f", to {heal['addressed'] / heal['filled']:.1f} members each" if heal["filled"] else ""
+    members = "a member" if heal["members"] == 1 else f"{heal['members']} members"
+    exchanged = f"sent {heal['filled']:,} packets{each}; received {heal['received']:,}"
+    return f"{_duration(heal['ago_s'])} ago {members} came back: {exchanged}"
+
+
+def _duration(seconds: float) -> str:
+    """As people say it."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gossamer.cli.ids import with_ids
 from gossamer.cli.options import (
     Address,
     AsJson,
@@ -89,7 +90,7 @@ def pub(
 
     stats = run(story())
     if as_json:
-        typer.echo(json.dumps(stats))
+        typer.echo(json.dumps(with_ids(stats)))
     elif sys.stderr.isatty():
         typer.echo(f"{stats['published']} events published", err=True)
     return 0

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gossamer.cli.ids import with_ids
 from gossamer.cli.options import (
     Address,
     AsJson,
@@ -18,14 +19,14 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
-    run,
+    run_for_ever,
     settings_from,
     transport_from,
 )
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import Item, Start
+from gossamer.live.subscription import FROM_NOW_ON, Item, Start
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
@@ -39,8 +40,8 @@ def sub(
         str | None, typer.Option(help="Print only events whose attributes match, e.g. 'price > 100'.")
     ] = None,
     start: Annotated[
-        str, typer.Option(help="Where to start: last, beginning, an ISO time, or JSON with first numbers by sender.")
-    ] = "last",
+        str, typer.Option(help="Where to start: now, beginning, an ISO time, or JSON with first numbers by sender.")
+    ] = "now",
     count: Annotated[int, typer.Option(min=0, help="Stop after this many events; 0 means never.")] = 0,
     verify: Annotated[bool, typer.Option("--verify", help="Check that the numbered events of `pub` count up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print events.")] = False,
@@ -55,7 +56,8 @@ def sub(
 ) -> int:
     """Print the events of a GROUP whose subject matches PATTERN, until interrupted.
 
-    A gap that could not be repaired is printed in its place. Exit code 1 if --verify finds anything wrong.
+    A gap that could not be repaired is printed in its place. Exit code 1 if --verify finds anything wrong; 0 after
+    SIGTERM.
 
     Examples:
 
@@ -92,9 +94,9 @@ def sub(
                             return
                 finally:
                     if stats is not None:
-                        stats.write_text(json.dumps(member.profile() | {"verified": seen.summary()}))
+                        stats.write_text(json.dumps(with_ids(member.profile()) | {"verified": seen.summary()}))
 
-    run(story())
+    run_for_ever(story())
     return 1 if verify and seen.wrong else 0
 
 
@@ -127,29 +129,29 @@ class Numbered:
 
 def parse_start(text: str) -> Start:
     """Parse the option --start."""
-    if text == "last" or text == "beginning":
-        return "last" if text == "last" else "beginning"
+    if text == "beginning" or text in FROM_NOW_ON:
+        return "beginning" if text == "beginning" else "now"
     try:
         if text.startswith("{"):
             return {int(sender): int(first) for sender, first in json.loads(text).items()}
         moment = datetime.fromisoformat(text)
     except (ValueError, AttributeError):
         raise SettingError(
-            f'--start {text!r}: must be last, beginning, a time like 2026-01-31T12:00:00Z, or {{"sender": number}}'
+            f'--start {text!r}: must be now, beginning, a time like 2026-01-31T12:00:00Z, or {{"sender": number}}'
         ) from None
     return moment if moment.tzinfo is not None else moment.astimezone()
 
 
 def _as_text(item: Item) -> str:
     if isinstance(item, Lost):
-        return f"lost {item.first}..{item.last} of {item.sender}: {item.reason}"
+        return f"lost {item.first}..{item.last} of {item.source}: {item.reason}"
     attributes = " ".join(f"{name}={value}" for name, value in item.attributes.items())
     return f"{item.subject} {item.payload.decode('utf-8', 'backslashreplace')} {attributes}".rstrip()
 
 
 def _as_json(item: Item) -> str:
     if isinstance(item, Lost):
-        return json.dumps({"lost": item._asdict()})
+        return json.dumps({"lost": with_ids(item._asdict()) | {"source": item.source}})
     return json.dumps(as_table(item))
 
 
@@ -165,6 +167,8 @@ def as_table(event: Event) -> dict[str, Any]:
         **payload,
         "attributes": dict(event.attributes),
         "sender": event.sender,
+        "sender_id": str(event.sender),
+        "source": event.source,
         "seqno": event.seqno,
         "time": time,
     }

@@ -8,6 +8,7 @@ from being asked for, and a few that were lost on their way do not wait for all 
 """
 
 from collections import deque
+from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
@@ -54,15 +55,26 @@ class Asking:
         "wanted_count",
     )
 
-    def __init__(self, limit: int, *, counted: bool = False, adapts: bool = False, times_out: bool = True) -> None:
-        """`times_out`: whether what was lost on its way is noticed here (`tick`, `overdue`), or we are told."""
+    def __init__(
+        self,
+        limit: int,
+        *,
+        counted: bool = False,
+        adapts: bool = False,
+        times_out: bool = True,
+        carried: Callable[[], float] = float,
+    ) -> None:
+        """`times_out`: whether what was lost on its way is noticed here (`tick`, `overdue`), or we are told.
+
+        `carried` is what the path carries in all, in packets per second, as far as that is known (`request_window`).
+        """
         self.wanted: PacketSets = {}
         self.wanted_count = 0
         self.asked_since_tick = 0
         """Packets that were asked for since the last tick, as often as they were."""
         self._limit = limit
         self._times_out = times_out
-        self._window = RequestWindow(limit) if adapts and limit else None
+        self._window = RequestWindow(limit, carried) if adapts and limit else None
         self._requests: deque[_Request] = deque()  # those whose answers may be on their way
         self._overdue: PacketSets = {}  # were not waited for any longer, and may still come
         self._timed: dict[tuple[int, int], tuple[float, int]] = {}  # one packet of each: when it was asked of whom
@@ -133,6 +145,10 @@ class Asking:
             return bool(limit) and self._asked_count < min(limit // 2 + 1, self.wanted_count)
         step = max(1, min(max(_STEP, limit // _SHARE), limit // 2))
         return self._asked_count <= limit - step and self._asked_count < self.wanted_count
+
+    def wants_new(self) -> bool:
+        """Whether it is time to ask for more, and there is something that was not asked for in vain just now."""
+        return self.wants_more() and bool(difference(difference(self._front(self.wanted), self._asked), self._in_vain))
 
     def has_room(self) -> bool:
         """Whether anything may be asked for now."""

@@ -15,6 +15,11 @@ JOINING = "joining"
 WINDOW = "window"
 AGEING = "ageing"
 ONE_MULTICAST = "one-multicast"
+STABILITY_TOLD = "stability-told"
+UNSTABLE_KEPT = "unstable-kept"
+HOLDING_BACK = "holding-back"
+NEVER_LOST = "never-lost"
+AGREED_VIEWS = "agreed-views"
 
 MEANINGS = {
     LAST_PACKETS: "a way to notice that a sender's last packet was lost",
@@ -24,6 +29,11 @@ MEANINGS = {
     JOINING: "members that join and leave by themselves",
     WINDOW: "a window",
     AGEING: "a buffer by age",
+    STABILITY_TOLD: "members that are told what all of them have",
+    UNSTABLE_KEPT: "a buffer that keeps what not all members have",
+    HOLDING_BACK: "an order in which a gap holds back what follows it",
+    NEVER_LOST: "a chain of repairs that reports nothing as lost",
+    AGREED_VIEWS: "views that all members agree on",
     ONE_MULTICAST: "a first pass that sends each packet once, to everyone",
 }
 

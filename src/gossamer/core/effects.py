@@ -33,6 +33,13 @@ class Multicast:
 
 
 @dataclass(slots=True)
+class MulticastRun:
+    """Send the first pass of several packets to the whole group: the same as a `Multicast` of the `Data` of each."""
+
+    run: Run
+
+
+@dataclass(slots=True)
 class Unicast:
     """Send to one member, unreliably."""
 
@@ -185,14 +192,26 @@ class Note:
 
 @dataclass(slots=True)
 class BecomeMember:
-    """The join is complete: this member is owed what comes after `horizon`."""
+    """The join is complete: this member is owed what comes after `horizon`.
+
+    `missed`, if not empty, is why it was owed more, of which nobody can say what it was.
+    """
 
     horizon: dict[int, int]
+    missed: str = ""
 
 
 @dataclass(slots=True)
 class BecomeStranger:
     """The leave is complete: nobody keeps anything for this member any more."""
+
+
+@dataclass(slots=True)
+class JoinAnew:
+    """The group has gone on without this member, or it cannot go on with the group: forget everything but what is
+    durable, as after a crash, and join again. What it published last may not have reached everybody."""
+
+    reason: str
 
 
 @dataclass(slots=True)
@@ -202,6 +221,7 @@ class NameTaken:
 
 Effect = (
     Multicast
+    | MulticastRun
     | Unicast
     | Listen
     | Announce
@@ -221,5 +241,6 @@ Effect = (
     | Note
     | BecomeMember
     | BecomeStranger
+    | JoinAnew
     | NameTaken
 )

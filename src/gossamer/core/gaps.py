@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gossamer.core.effects import TakeBack
-from gossamer.core.inputs import Received
 from gossamer.core.packet_sets import PacketSets, difference
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -100,6 +99,8 @@ class Gaps:
         The one place where that is decided, however a number is learned.
         """
         stream = self._streams.get(sender)
+        if stream is None and self._streams.only_members:
+            return None
         if stream is None:
             if not self.can_be(now, last):
                 return None
@@ -174,10 +175,12 @@ class Gaps:
 
     def patience(self, by: "Rung", usual: float) -> float:
         """For how many seconds the repair `by` tries: as long as usual, or longer if nobody could take over from it."""
+        return usual if self.is_relieved(by) else max(usual, self._loss_patience)
+
+    def is_relieved(self, by: "Rung") -> bool:
+        """Whether another repair could take over from `by` now."""
         position = next(at for at, repair in enumerate(self.repairs) if repair is by)
-        if any(repair.ready() for repair in self.repairs[position + 1 :]):
-            return usual
-        return max(usual, self._loss_patience)
+        return any(repair.ready() for repair in self.repairs[position + 1 :])
 
     def give_up(self, now: float, sender: int, first: int, last: int, why: str, out: "Effects") -> None:
         """These will not come: report what is still missing of them as lost; nothing, if there is no reason."""
@@ -188,13 +191,28 @@ class Gaps:
                 hook(now, sender, *part, out)
             self._order.given_up(now, sender, *part, why, stream, out)
 
-    def take_back(self, now: float, happened: Received, stream: Stream, out: "Effects") -> None:
-        """Its sender comes to packets that were given up, because somebody had lied: those are not lost."""
-        awaited = stream.take_back(happened.first, happened.last)
-        if awaited is not None:
-            out.append(TakeBack(happened.sender, *awaited))
-            for gap in stream.missing.within(awaited[0], happened.first - 1):
-                self.found(now, happened.sender, *gap, out)
+    def come_to(self, now: float, sender: int, last: int, out: "Effects") -> None:
+        """The sender itself says that it has come to `last`."""
+        self.learn(now, sender, last, out)
+        stream = self._streams.get(sender)
+        if stream is not None and last < stream.next - 1 and sender != self._me:
+            self.goes_on(now, sender, last + 1, last, stream, out)
+
+    def goes_on(self, now: float, sender: int, first: int, last: int, stream: Stream, out: "Effects") -> None:
+        """A sender comes to `first..last`, which were seen before, because somebody had lied: now they are true.
+
+        What it sent since it was last heard is looked for as if it were found missing only now, even if it was given
+        up: nobody could have it before.
+        """
+        begin, given_up = stream.come_to(first, last)
+        if given_up:
+            out.append(TakeBack(sender, given_up[0][0], last))
+        for part in given_up:
+            self._order.taken_back(sender, *part)
+        for part in stream.missing.within(begin, first - 1):
+            for repair in self.repairs:
+                repair.release(sender, *part)
+            self.found(now, sender, *part, out)
 
     def skip(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
         """These never were: nobody misses them."""
@@ -223,6 +241,19 @@ class Gaps:
             for part in numbers.ranges():
                 self.give_up(now, sender, *part, "declined", out)
         return difference(wanted, declined)
+
+    def end(self, now: float, sender: int, last: int, out: "Effects") -> None:
+        """Take in nothing of `sender` above `last`, and deliver nothing of it above what came in order so far.
+
+        What is lacking up to `last` is awaited, but no repair is told of it: whoever ended the stream asks for it.
+        """
+        stream = self._streams.of(sender)
+        prefix, missing = stream.prefix(), stream.missing.ranges()
+        stream.end(max(last, prefix))
+        self._order.rewound(sender, prefix + 1)
+        for part in missing:
+            for hook in self._closed:
+                hook(now, sender, *part, out)
 
     def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: "Effects") -> None:
         """Await the packets of `sender` from `first` on again, as far as a log holds them, in their old order."""

@@ -14,3 +14,6 @@ class Hearing:
     """How often it has left the multicast."""
     let_go: dict[int, float] = field(default_factory=dict)
     """The senders that do not wait for it, and when each last said so."""
+    carried: float = 0.0
+    """Packets per second that came through its path while senders sent more than that; what it may insist on a share
+    of while it does not listen, and 0 while it does."""

@@ -8,7 +8,7 @@ Some rungs have a further contract (`parts.py`): repairs, buffers, orders, the p
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
 InputHandler = Callable[[float, Any, Effects], None]
+PacketNumbers = Iterable[tuple[int, Iterable[int]]]
+"""Senders, each with some of its numbers."""
 UNLIMITED = 1 << 62
 
 
@@ -53,6 +55,8 @@ class Ladder(Protocol):
 
     me: int
     address: str
+    name: str
+    """What people call this member."""
     settings: ProtocolSettings
     rng: Random
     streams: Streams
@@ -91,8 +95,12 @@ class Ladder(Protocol):
     # What a rung may cause.
     def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None: ...
     def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None: ...  # as if it had come
-    def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
+    def note(self, kind: str, place: str, packets: PacketNumbers, out: Effects) -> None: ...  # if somebody looks
+    def collected(
+        self, now: float, numbers: PacketSets, aged: bool, out: Effects, kept: PacketNumbers | None = None
+    ) -> None: ...  # left the buffer, or were forgotten; `kept`: what of it left the long-term buffer
     def install_view(self, now: float, roster: Roster, out: Effects) -> None: ...
+    def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None: ...  # everybody has these
     def retire(self, now: float, sender: int) -> None: ...  # it has left, and everything of it is here
     def revive(self, now: float, sender: int) -> None: ...  # somebody may have missed it
     def begin(self, horizon: Horizon) -> None: ...  # the member is owed what comes after `horizon`
@@ -140,9 +148,12 @@ class Rung:
     def published(self, now: float, run: Run, out: Effects) -> None: ...
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None: ...  # all of them new
     def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None: ...  # none of them new
+    def repair_heard(self, now: float, run: Run) -> None: ...  # somebody sent them as a repair, and none of them is new
     def repaired(self, now: float, source: int, run: Run) -> None: ...  # they were missing, and `source` sent them
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # no longer missing
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
+
+    def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None: ...  # all have those up to `last`
 
     # What happens to senders that left.
     def retired(self, now: float, sender: int) -> None: ...  # forget it; `ladder.streams` still has it

@@ -10,6 +10,8 @@ from typing import ClassVar
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
+from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
+from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
 
 
 @dataclass(slots=True)
@@ -63,6 +65,49 @@ class Ack:
 @dataclass(slots=True)
 class Request:
     """Please send these packets. From a member to a logger, or to a peer as soon as a gap is seen."""
+
+    kind: ClassVar[str] = "request"
+    wanted: PacketSets
+
+
+@dataclass(slots=True)
+class AskAll:
+    """The request of SRM: whoever has these packets, please send them to everybody.
+
+    `distances` says how far the source is from their senders, in microseconds.
+    """
+
+    kind: ClassVar[str] = "request"
+    wanted: PacketSets
+    distances: Horizon = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Session:
+    """The session message of SRM: the last numbers of senders, as far as the source has seen them.
+
+    `stamp` is the source's clock in microseconds, if it wants to know how far the others are; `echoes` are the clocks
+    of others, by member, each with the time added for which it was held here.
+    """
+
+    kind: ClassVar[str] = "heartbeat"
+    lasts: Horizon
+    stamp: int = 0
+    echoes: Horizon = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RequestFor:
+    """Please send these packets to `requester`: the source was asked for them and does not keep them (003 §4)."""
+
+    kind: ClassVar[str] = "request"
+    requester: int
+    wanted: PacketSets
+
+
+@dataclass(slots=True)
+class MulticastAgain:
+    """Please multicast these packets of yours again: the source is not alone in lacking them (003 §5, 1b)."""
 
     kind: ClassVar[str] = "request"
     wanted: PacketSets
@@ -256,7 +301,8 @@ class Descendants:
     """DESC of 001: what the source and those that follow it have and lack, to the coordinator that may fill it.
 
     `lasts` is the highest number of each sender (of all that are known, if `complete`), `missing` what is lacking below
-    it. `others` are those that follow the source, each with what it lacks besides.
+    it. `others` are those that follow the source, each with what it lacks besides. What is missing is wanted now if it
+    `asks`; else it will be asked for little by little, as the path allows.
     """
 
     kind: ClassVar[str] = "gossip"
@@ -264,6 +310,7 @@ class Descendants:
     missing: PacketSets
     others: dict[int, PacketSets] = field(default_factory=dict)
     complete: bool = False
+    asks: bool = True
 
 
 @dataclass(slots=True)
@@ -290,45 +337,6 @@ class Holdings:
 
 
 @dataclass(slots=True)
-class Probe:
-    """Who are you, and how are you? Asked by anybody, a member or not; the answer names `nonce`.
-
-    `aloud` asks for the answer over multicast, to learn whether it can be heard. In a group without a key the answer
-    is not much longer than the question, or anybody could use us to flood others: `padding` makes room for it.
-    """
-
-    kind: ClassVar[str] = "request"
-    nonce: int
-    aloud: bool = False
-    padding: bytes = b""
-
-
-@dataclass(slots=True)
-class Challenge:
-    """Does a process of this group hear here? It is to return `nonce`, before more is sent to this address."""
-
-    kind: ClassVar[str] = "request"
-    nonce: int
-
-
-@dataclass(slots=True)
-class Proof:
-    """The answer to a `Challenge`."""
-
-    kind: ClassVar[str] = "gossip"
-    nonce: int
-
-
-@dataclass(slots=True)
-class Profile:
-    """The answer to a `Probe`: the member's standing and counters, as JSON."""
-
-    kind: ClassVar[str] = "gossip"
-    nonce: int
-    text: bytes
-
-
-@dataclass(slots=True)
 class Piece:
     """One of the pieces of a message that is too long for a datagram; `message` tells which belong together."""
 
@@ -340,24 +348,16 @@ class Piece:
 
 
 @dataclass(slots=True)
-class MemberEntry:
-    """One member as a view holds it: of two entries the fresher one counts (000 §5.3)."""
-
-    member: int
-    status: int
-    freshness: int
-    logger: bool = False
-    address: str = ""
-    """Where the live system reaches it; the simulator needs none."""
-
-
-@dataclass(slots=True)
 class Join:
-    """The source wants to be a member; `resume` asks a logger where it stopped before a crash (000 §6.2)."""
+    """The source wants to be a member; `resume` asks a logger where it stopped before a crash (000 §6.2).
+
+    `alone_us` is for how long it has been a member already, of a group that it founded because nobody answered.
+    """
 
     kind: ClassVar[str] = "gossip"
     entry: MemberEntry
     resume: bool = False
+    alone_us: int = 0
 
 
 @dataclass(slots=True)
@@ -382,6 +382,18 @@ class ViewUpdate:
     sponsors: bool = False
 
 
+@dataclass(slots=True)
+class StablePoll:
+    """Up to which number do you have all my packets, of which `last` is the last? All members have those to `stable`.
+
+    The answer is a `Confirmed`.
+    """
+
+    kind: ClassVar[str] = "request"
+    last: int
+    stable: int
+
+
 Message = (
     Data
     | Parity
@@ -389,6 +401,10 @@ Message = (
     | Repair
     | Ack
     | Request
+    | AskAll
+    | Session
+    | RequestFor
+    | MulticastAgain
     | Gossip
     | Collected
     | NeverSent
@@ -409,11 +425,22 @@ Message = (
     | Recall
     | Holdings
     | Probe
+    | WhoKeeps
     | Profile
+    | Call
+    | Call
     | Challenge
     | Proof
     | Piece
     | Join
     | Leave
     | ViewUpdate
+    | StablePoll
+    | ViewBeat
+    | EnterView
+    | Flush
+    | NewView
+    | FlushAnswer
+    | ViewReady
+    | Excluded
 )

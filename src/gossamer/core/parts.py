@@ -30,6 +30,8 @@ class Repair(Rung):
     """Where it must stand in a chain of repairs: `first`, `last`, or anywhere."""
     asks: ClassVar[bool] = True
     """Whether it asks others by a `Request`, or a gossip that says what is missing, which the server answers."""
+    by_multicast: ClassVar[bool] = False
+    """Whether its repairs come by multicast alone, so that a member that does not listen gets none."""
     from_log: ClassVar[bool] = False
     """Whether it asks the durable log, which also has what was sent before this member joined."""
 
@@ -87,6 +89,8 @@ class Buffer(Keeper):
     It is flat (a time, the run that came then, the next time, its run, ...) since every packet of all passes here."""
     keeps: ClassVar[bool] = True
     """Whether anything is ever kept."""
+    selects: ClassVar[bool] = False
+    """Whether members keep different packets, so that a request may have to be passed on."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -102,6 +106,27 @@ class Buffer(Keeper):
     def occupancy(self, now: float) -> tuple[int, float]:
         """The most packets that were kept, and the mean until `now`."""
         raise NotImplementedError
+
+    def standing(self) -> dict[str, Any]:
+        """What is in it, for those who look; empty if the number of packets says it all."""
+        return {}
+
+    # Where members keep different packets.
+
+    def bufferers_of(self, sender: int, seqno: int) -> list[int] | None:
+        """The members that should keep a packet for long; None if all members keep alike."""
+        return None
+
+    def holders_of(self, wanted: PacketSets, *, but: tuple[int, ...]) -> tuple[dict[int, PacketSets], PacketSets]:
+        """By member: what of `wanted` to ask it for; and what nobody keeps, except perhaps `but`.
+
+        Nothing in either, if all members keep alike.
+        """
+        return {}, {}
+
+    def pass_on(self, now: float, requester: int, wanted: PacketSets, out: Effects) -> PacketSets:
+        """Have others send `wanted`, which is not kept here, to `requester`; returns what they may have of it."""
+        return {}
 
 
 class Order(Rung):
@@ -139,6 +164,9 @@ class Order(Rung):
 
     def rewound(self, sender: int, first: int) -> None:
         """Everything of `sender` from `first` on is awaited again: what is held of it comes again, or is lost again."""
+
+    def taken_back(self, sender: int, first: int, last: int) -> None:
+        """These were given up and are awaited again: a loss that still waits for its turn is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +240,16 @@ class Membership(Rung):
     """Whether members find out for themselves who belongs to the group."""
     outside: ClassVar[tuple[type, ...]] = ()
     """The messages that a process deals with while it is not in the group."""
+
+    only_members: ClassVar[bool] = False
+    """Whether nothing is taken in of senders outside the view; else their packets may come before the news of them."""
+
+    asks: ClassVar[bool] = False
+    """Whether it asks others for packets by a `Request`, which the server answers."""
+
+    def resign(self, now: float, why: str, out: Effects) -> bool:
+        """This member lacks what nobody gives it; returns whether it leaves the group, to join it anew."""
+        return False
 
     def suspect(self, now: float, member: int, out: Effects) -> None:
         """Nobody hears `member`."""

@@ -157,6 +157,12 @@ class RangeSet:
         high = bisect_right(self.firsts, last)
         return [(max(self.firsts[i], first), min(self.lasts[i], last)) for i in range(low, high)]
 
+    def around(self, value: int) -> Range | None:
+        """The whole range that has `value` in it, if any."""
+        at = bisect_left(self.lasts, value)
+        found = at < len(self.firsts) and self.firsts[at] <= value
+        return (self.firsts[at], self.lasts[at]) if found else None
+
     def touching(self, other: "RangeSet") -> "RangeSet":
         """The whole ranges of this set of which anything is in the other."""
         return RangeSet(

@@ -13,8 +13,13 @@ pays, and now and then to see whether it would.
 
 Packets that do not come say little: a line may be bad, and a peer may lack what it is asked for. Only if most of what
 was asked for has not come is the window halved. Delay says what loss cannot: that there is a queue.
+
+A queue that others keep full does not go when we ask for less: a window that only looked at the delay would be left
+with next to nothing. If it is known what the path carries in all, we insist on half of that. On our own this changes
+nothing, because half of what the path carries makes no queue.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 _FIRST, _LEAST = 32, 16
@@ -37,6 +42,10 @@ _UNKNOWN = 0.05, 0.05
 _SMOOTHING = 0.125
 _GROWTH = 1.25
 _PEERS_MAX = 1000
+_INSIST = 0.5
+"""The share of what the path carries that we do not leave to others."""
+_OVERLOAD, _ERODE = 0.25, 0.7
+"""If more than this share does not come, the path carries less than we thought, by that factor."""
 _TRY = 8
 """At every so many changes we try a larger window, whatever the delay."""
 _GROWN = 0.1
@@ -62,6 +71,7 @@ class RequestWindow:
         "_best",
         "_blind",
         "_came",
+        "_carried",
         "_changes_at",
         "_epoch",
         "_fraction",
@@ -72,14 +82,18 @@ class RequestWindow:
         "_needed",
         "_patience",
         "_ratio",
+        "_trust",
         "_turn",
         "_usual",
         "size",
     )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, carried: Callable[[], float] = float) -> None:
+        """`carried` is what the path carries in all, in packets per second, or 0 if that is not known."""
         self.size = min(_FIRST, limit)
         self._limit = limit
+        self._carried = carried
+        self._trust = 1.0  # in what we are told of that
         self._goal = self.size  # to which it grows
         self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
         self._epoch = self._changes_at = 0.0
@@ -144,17 +158,25 @@ class RequestWindow:
     def _change(self, now: float) -> None:
         before, self._last = self._last, _Period(now, self.size, self._came / max(now - self._last.end, _CLOCK_S))
         self._turn += 1
+        least = self._insisted()
         if self._missed > self._came:
             size = self.size / 2
         elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
             size = _GROWTH * self.size
         else:
             size = (self.size + self.size * self._ratio + SPARE) / 2
+        size = max(size, least)
         if size < self.size or self._needed:
             self._resize(round(size))
         self._changes_at = now + (self._usual[0] if self._usual else 0.0)
         self._came = self._missed = 0
         self._ratio, self._needed = 0.0, False
+
+    def _insisted(self) -> float:
+        """As many packets as our share of the path brings in the time that an answer takes."""
+        lost = self._missed / max(1, self._missed + self._came)
+        self._trust = self._trust * _ERODE if lost > _OVERLOAD else min(1.0, self._trust / _ERODE)
+        return _INSIST * self._trust * self._carried() * (self._usual[0] if self._usual else 0.0)
 
     def _resize(self, size: int) -> None:
         self._goal = min(self._limit, max(_LEAST, size))

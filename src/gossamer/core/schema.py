@@ -12,10 +12,12 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
 
+from gossamer.core.errors import Error
+
 T = TypeVar("T")
 
 
-class SettingError(ValueError):
+class SettingError(Error, ValueError):
     """An invalid setting; the message names the key, the value and what is allowed."""
 
 

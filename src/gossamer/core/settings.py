@@ -24,13 +24,14 @@ class ProtocolSettings:
         (),
         "How gaps are filled: a chain in which each repair passes on what it cannot fill. A single word is a chain of"
         " one, followed by `logger` if there are loggers; `none` is an empty chain.",
-        choices=("acknowledged", "negative", "digest", "coordinator", "logger"),
+        choices=("acknowledged", "negative", "digest", "coordinator", "srm", "logger", "exclusion"),
     )
     buffering: str = setting(
         "none",
-        "What a member keeps for others: nothing, packets of the last `gc_rounds` rounds, or the last"
-        " `buffer_packets`.",
-        choices=("none", "age", "size"),
+        "What a member keeps for others: nothing, packets of the last `gc_rounds` rounds, the last `buffer_packets`,"
+        " everything for a short time and for long only what hashes to it (003), about `bufferers` members for each"
+        " packet, or what not all members have yet.",
+        choices=("none", "age", "size", "hashed", "unstable"),
     )
     heartbeat: str = setting(
         "none",
@@ -40,8 +41,9 @@ class ProtocolSettings:
     )
     membership: str = setting(
         "static",
-        "Who belongs to the group: a fixed list of members, or members that join and leave through sponsors.",
-        choices=("static", "sponsored"),
+        "Who belongs to the group: a fixed list of members, members that join and leave through sponsors, or views that"
+        " all members agree on, with the same packets in each (virtual synchrony).",
+        choices=("static", "sponsored", "synchronous"),
     )
     ordering: str = setting(
         "none",
@@ -51,8 +53,9 @@ class ProtocolSettings:
     stability: str = setting(
         "none",
         "When the application is told that every member has a packet: never, once gossip has offered it for"
-        " `gc_rounds` rounds, or once every member has acknowledged it (its own packets only).",
-        choices=("none", "aged", "acknowledged"),
+        " `gc_rounds` rounds, once every member has acknowledged it in gossip (its own packets only), or once every"
+        " member has said so when its sender asked, which then tells all of them.",
+        choices=("none", "aged", "acknowledged", "polled"),
     )
 
     # Gossip.
@@ -90,7 +93,58 @@ class ProtocolSettings:
     )
     buffer_packets: int = setting(1000, "Packets that a buffer by size can hold.", unit="packets", low=1)
     buffer_bytes: int = setting(
-        0, "Bytes that a buffer by size can hold; 0 means that only `buffer_packets` limits it.", unit="bytes", low=0
+        0,
+        "Bytes that a buffer by size can hold; 0 means that only `buffer_packets` limits it. With hashed bufferers:"
+        " packets are collected once this much has come after them; 0 means that only `gc_rounds` decides.",
+        unit="bytes",
+        low=0,
+    )
+    bufferers: int = setting(
+        0,
+        "Members that keep a packet for long (003: C), of a group of any size; everybody, if there are no more. 0"
+        " chooses the fewest for which `buffer_failure` holds at `buffer_loss`, as the group grows and shrinks, but at"
+        " least one.",
+        unit="members",
+        low=0,
+        high=100_000,
+    )
+    buffer_failure: float = setting(
+        0.001,
+        "The probability that a packet that somebody lacks is kept for long by nobody (003: P_fail), for which"
+        " `bufferers` is chosen.",
+        above=0,
+        high=1,
+    )
+    buffer_loss: float = setting(
+        0.01,
+        "The part of the packets that a receiver is expected to lose in the first pass, for which `bufferers` is"
+        " chosen. All members must have the same, or they disagree on who keeps what.",
+        low=0,
+        high=1,
+    )
+    buffer_hash: str = setting(
+        "blake",
+        "The hash that chooses the bufferers: a cryptographic one for 16 packets at a time, or the shuffle table of 003"
+        " §4, which is slower and less fair. All members must have the same.",
+        choices=("blake", "shuffle"),
+    )
+    short_rounds: int = setting(
+        2,
+        "Rounds for which everybody keeps a packet, before only its bufferers do (003 §5). More rounds take more memory"
+        " and leave less to be passed on; 0 is the protocol of 003 §4, without a short term.",
+        unit="rounds",
+        low=0,
+    )
+    short_bytes: int = setting(
+        0,
+        "Bytes for which everybody keeps packets, if `buffer_bytes` is set; 0 means an eighth of that.",
+        unit="bytes",
+        low=0,
+    )
+    multicast_again: bool = setting(
+        True,
+        "With hashed bufferers: if gossip shows that two members lack the same packets, ask their sender to multicast"
+        " them again (003 §5).",
     )
     peer_rounds: int = setting(
         40,
@@ -187,6 +241,61 @@ class ProtocolSettings:
         (), "Priority lists of members 0, 1, ... that are given once for all (001 §4.2); empty leaves it to `priority`."
     )
 
+    # SRM.
+    request_wait: float = setting(
+        2.0,
+        "C1 of SRM: a member that lacks a packet waits at least this many times its distance to the packet's sender"
+        " before it asks everybody. More lets members near the loss ask first.",
+        low=0,
+        high=1000,
+    )
+    request_spread: float = setting(
+        2.0,
+        "C2 of SRM: it waits up to this many distances longer, drawn at random. More leaves fewer duplicate requests"
+        " among members that are equally far, and delays repairs.",
+        low=0,
+        high=100_000,
+    )
+    repair_wait: float = setting(
+        -1.0,
+        "D1 of SRM: a member that has the packet waits at least this many times its distance to the one that asked; -1"
+        " means the logarithm (base 10) of the group's size.",
+        low=-1,
+        high=1000,
+    )
+    repair_spread: float = setting(
+        -1.0,
+        "D2 of SRM: it waits up to this many distances longer, drawn at random; -1 means the logarithm (base 10) of the"
+        " group's size.",
+        low=-1,
+        high=100_000,
+    )
+    adaptive_timers: bool = setting(
+        False, "Adapt these four numbers to the duplicates and delays that a member sees (SRM, adaptive version)."
+    )
+    request_tries: int = setting(
+        5,
+        "Requests of SRM, sent here or heard, after which a gap goes to the next repair if there is one; if there is"
+        " none, it is lost after `peer_rounds` rounds or `loss_patience`.",
+        low=1,
+        high=1000,
+    )
+    session_period: float = setting(
+        1.0,
+        "How often session messages of SRM are sent: by each member not more often than this, and by all of them"
+        " together not more rarely.",
+        unit="s",
+        above=0,
+        high=3600,
+    )
+    session_share: float = setting(
+        0.05,
+        "Session messages of all members together take this part of the bandwidth that packets take, between these"
+        " bounds.",
+        above=0,
+        high=1,
+    )
+
     # Loggers and senders.
     loggers: int = setting(0, "Number of loggers; the last members of the list are the loggers.", low=0, high=1000)
     retry_period: float = setting(
@@ -256,11 +365,26 @@ class ProtocolSettings:
         unit="s",
         above=0,
     )
+    unstable_packets: int = setting(
+        0,
+        "Packets of a sender that not all members have yet, at the most: beyond that it waits for the slowest; 0 means"
+        " no limit. With more, a sender goes on over longer pauses of one member, and all need more memory.",
+        unit="packets",
+        low=0,
+    )
+    poll_period: float = setting(
+        0.05,
+        "How often a sender asks, with polled stability, what all members have of its packets; it also asks four times"
+        " per `unstable_packets`.",
+        unit="s",
+        above=0,
+        high=3600,
+    )
     unlisten_after: float = setting(
         0.0,
         "How long a receiver that a sender does not wait for may fall further behind before it leaves the multicast,"
         " and is sent everything by repair until it has caught up; 0 means that it always listens. Without multicast"
-        " there is nothing to leave.",
+        " there is nothing to leave, and with `srm` repairs come by multicast, so that a member always listens.",
         unit="s",
         low=0,
         high=3600,
@@ -324,6 +448,14 @@ class ProtocolSettings:
         " again; 0 means never.",
         unit="s",
         low=0,
+    )
+    exclude_after: float = setting(
+        5.0,
+        "A member that is not heard for this long is excluded from an agreed view, and has to join anew. Shorter: a"
+        " crash stops the others for less long, but a member that is only slow is excluded more often (004 §2).",
+        unit="s",
+        above=0,
+        high=3600,
     )
     sponsors: int = setting(2, "Sponsors (k) that a join or leave needs; a logger alone is enough.", low=1, high=100)
     found_after: int = setting(

@@ -20,6 +20,8 @@ _LATE_PACKETS = 256
 _RETIRED_MAX = 100_000
 """Of so many retired senders, the latest, it is known where they stopped."""
 _NEW = 0, 0.0
+_CLOSED = 1 << 62
+"""The `next` of a stream that has ended: nothing that comes is above it."""
 _REST = 12
 """A sender is retired after this many times `suspect_after`."""
 
@@ -39,17 +41,21 @@ class Stream:
     Below it, `missing` are awaited; `abandoned` are not and never came, because they were given up or, those in
     `never_sent`, never existed. Numbers below `start` were sent before this member joined.
 
+    A stream that has ended takes in only what is missing: everything else, above as below, is taken for old.
+
     `next` lies at place `at` of the list `nexts`, because a simulation keeps the numbers of many members side by side.
     """
 
-    __slots__ = ("_known", "_returned", "abandoned", "at", "missing", "never_sent", "nexts", "start")
+    __slots__ = ("_known", "_returned", "abandoned", "at", "ended", "missing", "never_sent", "nexts", "start")
 
     def __init__(self, start: int = 0, nexts: list[int] | None = None, at: int = 0) -> None:
         self.start = start
         self.missing = RangeSet()
         self.abandoned = RangeSet()
         self.never_sent: RangeSet | None = None
-        self._returned = -1  # where the sender is, if that is among what was given up
+        self.ended: int | None = None
+        """The last number that is taken in, if the stream has ended."""
+        self._returned = -1  # where the sender is, if that is below what was seen
         self._known: tuple[int, float, float] | None = None  # `next` when we last looked, when that was, and what room
         self.nexts = [start] if nexts is None else nexts
         self.at = at
@@ -118,24 +124,40 @@ class Stream:
         self.changed()
         return gap
 
-    def take_back(self, first: int, last: int) -> Range | None:
-        """The sender itself comes to `first..last`, which were given up: await them again; returns what is awaited.
+    def come_to(self, first: int, last: int) -> tuple[int, list[Range]]:
+        """The sender itself is at `first..last`, below what was seen: somebody else had spoken of later numbers.
 
-        Somebody else had spoken of later numbers, or sent a packet with one, in its name. What the sender has sent
-        since it was last seen among them is awaited, too.
+        Returns from where on it has sent what was not heard, and what was given up of that: it is now awaited again.
         """
-        follows = self._returned in self.abandoned
-        if first not in self.abandoned or not (follows or first + _LATE_PACKETS < self.next):
-            return None
-        begin = min(first, self._returned) if follows else first
-        for part in self.abandoned.within(begin, last):
+        returned = self._returned
+        if last + 1 == returned or not (self.is_ahead_of(last) or self._unheard(returned)):
+            return first, []
+        self._returned = last + 1
+        begin = self._unheard_since(first)
+        if self._unheard(returned):
+            begin = min(begin, returned)
+        given_up = self.abandoned.within(begin, last)
+        for part in given_up:
             self.abandoned.discard(*part)
             self.missing.add(*part)
             if self.never_sent is not None:
                 self.never_sent.discard(*part)
-        self._returned = last + 1
         self.changed()
-        return begin, last
+        return begin, given_up
+
+    def is_ahead_of(self, last: int) -> bool:
+        """Whether more was seen of the sender than can be, if its own packets only come to `last` now."""
+        return last + _LATE_PACKETS < self.next
+
+    def _unheard(self, number: int) -> Range | None:
+        """The range around `number` of which nothing came: it is awaited, or was given up."""
+        return self.abandoned.around(number) or self.missing.around(number)
+
+    def _unheard_since(self, number: int) -> int:
+        """The first of the numbers right before `number` of which nothing came."""
+        while (part := self._unheard(number - 1)) is not None:
+            number = part[0]
+        return number
 
     def give_up(self, first: int, last: int, *, never_sent: bool = False) -> None:
         """These are missing and not awaited any more."""
@@ -178,11 +200,11 @@ class Stream:
 
     def has(self, seqno: int) -> bool:
         """Whether this packet was received."""
-        return self.start <= seqno < self.next and seqno not in self.missing and seqno not in self.abandoned
+        return self.start <= seqno <= self.last and seqno not in self.missing and seqno not in self.abandoned
 
     def received(self, numbers: RangeSet) -> RangeSet:
         """Which of `numbers` were received."""
-        had = RangeSet(numbers.within(self.start, self.next - 1))
+        had = RangeSet(numbers.within(self.start, self.last))
         had.subtract(self.missing)
         had.subtract(self.abandoned)
         return had
@@ -193,7 +215,24 @@ class Stream:
 
     def prefix(self) -> int:
         """The number up to which nothing is awaited."""
-        return (self.missing.first if self.missing else self.next) - 1
+        return self.missing.first - 1 if self.missing else self.last
+
+    @property
+    def last(self) -> int:
+        """The last number that was seen, or that is taken in if the stream has ended."""
+        return self.next - 1 if self.ended is None else self.ended
+
+    def end(self, last: int) -> None:
+        """Take in nothing above `last` any more, whoever sends it; what came above the first gap counts as lacking."""
+        prefix = self.prefix()
+        assert last >= prefix, "what was taken in stays"
+        if self.missing:
+            self.missing.discard(prefix + 1, self.missing.last)
+        if last > prefix:
+            self.missing.add(prefix + 1, last)
+        self.ended = last
+        self.nexts[self.at] = _CLOSED
+        self.changed()
 
     def check(self) -> None:
         """Assert everything that must hold (Property 3.5), whatever it costs: for tests."""
@@ -208,10 +247,12 @@ class Streams(dict[int, Stream]):
     Of a sender that is retired only the number is kept at which it goes on, should it ever: below that, nothing is new.
     """
 
-    __slots__ = ("_retired",)
+    __slots__ = ("_retired", "only_members")
 
     def __init__(self, streams: Mapping[int, Stream]) -> None:
         super().__init__(streams)
+        self.only_members = False
+        """Whether a sender is heard only from when `begin` says so."""
         self._retired: dict[int, tuple[int, float]] = {}  # the number, and since when; the latest comes last
 
     def begin(self, sender: int, start: int) -> Stream:
@@ -223,11 +264,18 @@ class Streams(dict[int, Stream]):
     def of(self, sender: int) -> Stream:
         """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0."""
         known = self.get(sender)
-        return self.begin(sender, self._retired.get(sender, _NEW)[0]) if known is None else known
+        if known is not None:
+            return known
+        start = self._retired.get(sender, _NEW)[0]
+        if self.only_members:
+            known = Stream(start)  # and is not entered: nothing of it is taken in
+            known.end(start - 1)
+            return known
+        return self.begin(sender, start)
 
     def retire(self, now: float, sender: int) -> None:
         """Forget all of `sender` but where it stopped."""
-        self._retired[sender] = self.pop(sender).next, now
+        self._retired[sender] = self.pop(sender).last + 1, now
         if len(self._retired) > _RETIRED_MAX:
             del self._retired[next(iter(self._retired))]
 
@@ -252,7 +300,7 @@ class Streams(dict[int, Stream]):
         """
         lasts = {sender: self._retired[sender][0] - 1 for sender in self.retired_since(since)}
         lasts |= {member: self._retired[member][0] - 1 for member in members if member in self._retired}
-        return lasts | {sender: stream.next - 1 for sender, stream in self.items()}
+        return lasts | {sender: stream.last for sender, stream in self.items()}
 
     def end(self, me: int) -> None:
         """The member takes part no more: forget everybody but itself."""

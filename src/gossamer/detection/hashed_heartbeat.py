@@ -102,7 +102,10 @@ class HashedHeartbeat(Rung):
         """Merge; and if asked, send back what the other side lacks (pull and push in one exchange)."""
         if message.answer:
             self._rounds_between = 1
-            lacking = {s: last for s, last in self._known().items() if message.lasts.get(s, -1) < last}
+            me, known = self.ladder.me, self._known()
+            lacking = {s: last for s, last in known.items() if message.lasts.get(s, -1) < last}
+            if me in known and message.lasts.get(me, known[me]) > known[me]:  # somebody has lied about us
+                lacking[me] = known[me]
             if lacking:
                 out.append(Unicast(source, Heartbeats(lacking, answer=False)))
         self._learn(now, source, message.lasts, out)
@@ -114,9 +117,12 @@ class HashedHeartbeat(Rung):
 
     def _learn(self, now: float, source: int, lasts: Horizon, out: Effects) -> None:
         for sender, last in lasts.items():
-            self.ladder.gaps.learn(now, sender, last, out)
+            by_itself = sender == source
+            (self.ladder.gaps.come_to if by_itself else self.ladder.gaps.learn)(now, sender, last, out)
             stream = self.ladder.streams.get(sender)
-            if sender != self.ladder.me and stream is not None and stream.next - 1 == last:
+            if sender == self.ladder.me or stream is None:
+                continue
+            if stream.next - 1 == last or (by_itself and stream.is_ahead_of(last)):
                 self._rest(sender, last)
 
     def _notice_silence(self, now: float) -> None:

@@ -51,4 +51,4 @@ class VariableHeartbeat(Rung):
         self._timer.set(now + self._pause)
 
     def _heard(self, now: float, source: int, message: Heartbeat, out: Effects) -> None:
-        self.ladder.gaps.learn(now, source, message.last, out)
+        self.ladder.gaps.come_to(now, source, message.last, out)

@@ -5,7 +5,7 @@ basic algorithm of 001 §3, for networks that have nothing better.
 """
 
 from gossamer.core.declares import ONE_MULTICAST, Declares
-from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.effects import Multicast, MulticastRun, Unicast
 from gossamer.core.ladder import Effects, Rung
 from gossamer.core.messages import Data
 from gossamer.core.packets import Run
@@ -22,7 +22,7 @@ class MulticastPass(Rung):
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Send them to everyone at once."""
-        out.extend([Multicast(Data(packet)) for packet in run])
+        out.append(MulticastRun(run) if len(run) > 1 else Multicast(Data(run[0])))
 
 
 class CopiesPass(Rung):

@@ -30,8 +30,8 @@ _PACKETS_MIN, _PACKETS_MAX = 3, 10
 _LOSS_MIN = 0.004
 _WAIT_MIN_S, _WAIT_MAX_S = 0.001, 0.01
 """How long after its first packet a block ends at the latest: half of a round trip, within these bounds."""
-_REPORT_LOSSES, _REPORT_ROUNDS = 8, 20
-"""A receiver reports after so many losses, or so many rounds if there were any."""
+_REPORT_FIRST, _REPORT_LOSSES, _REPORT_ROUNDS = 3, 8, 20
+"""A receiver reports after so many losses, sooner if it has never done so, or so many rounds if there were any."""
 _REPORT_VALID_S = 5.0
 _WAITING_MAX = 16
 """Parities of each sender that wait until a second packet of their block has come otherwise."""
@@ -53,6 +53,7 @@ class ParityPass(Rung):
         self._waiting: dict[int, dict[int, Parity]] = {}  # by sender and first number
         self._lost: dict[int, int] = {}  # by sender: packets that did not come by themselves since the last report
         self._since: dict[int, tuple[int, int]] = {}  # by sender: its next number then, and the round
+        self._has_reported: set[int] = set()  # senders that know that we lose some of their packets
         self._round = 0
         self._recent: dict[PacketId, None] = {}  # recovered in this round
         self._older: dict[PacketId, None] = {}  # and in the one before
@@ -123,7 +124,8 @@ class ParityPass(Rung):
         if self._losses:
             self._choose(now)
         for sender in [*self._lost]:
-            if self._lost[sender] >= _REPORT_LOSSES or number - self._since[sender][1] >= _REPORT_ROUNDS:
+            enough = _REPORT_LOSSES if sender in self._has_reported else _REPORT_FIRST
+            if self._lost[sender] >= enough or number - self._since[sender][1] >= _REPORT_ROUNDS:
                 self._report(sender, out)
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
@@ -146,6 +148,7 @@ class ParityPass(Rung):
 
     def retired(self, now: float, sender: int) -> None:
         """Nothing of it is missing."""
+        self._has_reported.discard(sender)
         for table in (self._waiting, self._lost, self._since):
             table.pop(sender, None)
 
@@ -209,4 +212,5 @@ class ParityPass(Rung):
         lost, of = self._lost.pop(sender), self.ladder.streams.of(sender).next - following
         if of > 0 and sender in self.ladder.roster:
             out.append(Unicast(sender, LossReport(min(lost, of), of)))
+            self._has_reported.add(sender)
             self._since[sender] = self.ladder.streams.of(sender).next, self._round

@@ -1,5 +1,7 @@
 """A rate in bytes, as a token bucket: what may go now, and when the next packet may."""
 
+from math import inf
+
 _BURST_S = 0.001
 _LATE_S = 0.02
 _LATE_BYTES = 96_000
@@ -24,6 +26,8 @@ class Bucket:
 
     def room(self, now: float) -> float:
         """How many bytes may go now; a packet may go while this is above zero."""
+        if self.rate == inf:
+            return inf
         if now > self._at:
             self._tokens = min(self._burst(), self._tokens + (now - self._at) * self.rate)
             self._at = now

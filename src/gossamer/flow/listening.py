@@ -20,9 +20,10 @@ from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import HowFar, LetGo, Progress, SeenReport
 from gossamer.core.packet_sets import Horizon
 
-_GROWS = 0.1
-"""A receiver falls behind if it misses this share of what a sender sends, for as long as we look."""
-_LOOKS = 2
+_GROWS, _DROWNS = 0.1, 0.5
+"""A receiver falls behind if it misses the first share of what a sender sends, for as long as we look; one that misses
+the second drowns, and half of the time is enough to know."""
+_LOOKS = 4
 """It is looked at this often in that time, and must fall behind each time: one that was cut off learns all at once
 what it has missed, and then keeps up."""
 _CAUGHT_UP_S = 0.5
@@ -52,6 +53,7 @@ class Listening(Rung):
         ] = {}  # the receivers that our own sender has let go, and until when to tell them
         self._before: tuple[float, list[int], Backlog] | None = None  # since when they do not, who, and what it was
         self._grown = 0  # how many times in a row it had got more
+        self._carried = 0.0  # the most that came in the meantime, in packets per second
         self._pause = self._patience
         self._changed_at = 0.0
         self._answered_at = 0.0
@@ -102,13 +104,22 @@ class Listening(Rung):
         senders = [sender for sender in hearing.let_go if sender in self.ladder.streams]
         backlog = self._backlog(senders)
         if self._before is None or self._before[1] != senders or not senders:
-            self._before, self._grown = (now, senders, backlog), 0
+            self._before, self._grown, self._carried = (now, senders, backlog), 0, 0.0
         elif now - self._before[0] >= self._patience / _LOOKS:
-            seen, behind = (after - before for after, before in zip(backlog, self._before[2], strict=True))
-            self._before = now, senders, backlog
-            self._grown = self._grown + 1 if behind > _GROWS * seen > 0 or self.ladder.gaps.is_full() else 0
+            self._judge(now, senders, backlog)
             if self._grown >= _LOOKS:
                 self._unlisten(now, f"let go by {', '.join(map(str, senders))}; {backlog[1]} packets behind", out)
+
+    def _judge(self, now: float, senders: list[int], backlog: Backlog) -> None:
+        """Compare with the last look; what comes although more is sent is what the path carries."""
+        assert self._before is not None
+        seen, behind = (after - before for after, before in zip(backlog, self._before[2], strict=True))
+        if behind > _GROWS * seen > 0 or self.ladder.gaps.is_full():
+            self._grown += _LOOKS // 2 if behind > _DROWNS * seen else 1
+            self._carried = max(self._carried, (seen - behind) / (now - self._before[0]))
+        else:
+            self._grown, self._carried = 0, 0.0
+        self._before = now, senders, backlog
 
     def _backlog(self, senders: list[int]) -> Backlog:
         """What was given up counts as behind: it was too late for it."""
@@ -121,7 +132,7 @@ class Listening(Rung):
         self._pause = min(2 * self._pause, _PAUSE_MAX_S) if relapsed else self._patience
         self._changed_at = self._answered_at = now
         self._heads.clear()
-        hearing.on, hearing.why, hearing.times = False, why, hearing.times + 1
+        hearing.on, hearing.why, hearing.times, hearing.carried = False, why, hearing.times + 1, self._carried
         out.append(Listen(on=False))
         self._ask(out)
 
@@ -144,13 +155,17 @@ class Listening(Rung):
     def _asked_how_far(self, now: float, source: int, message: HowFar, out: Effects) -> None:
         streams = self.ladder.streams
         known = {sender: streams[sender].next - 1 for sender in message.seen if sender in streams}
-        out.append(Unicast(source, Progress({s: last for s, last in known.items() if last > message.seen[s]})))
+        news = {s: last for s, last in known.items() if last > message.seen[s]}
+        if known.get(self.ladder.me, -1) < message.seen.get(self.ladder.me, -1):  # somebody has lied about us
+            news[self.ladder.me] = known[self.ladder.me]
+        out.append(Unicast(source, Progress(news)))
 
     def _told(self, now: float, source: int, message: Progress, out: Effects) -> None:
         if not self.ladder.hearing.on:
             self._answered_at = now
+            gaps = self.ladder.gaps
             for sender, last in message.lasts.items():
-                self.ladder.gaps.learn(now, sender, last, out)
+                (gaps.come_to if sender == source else gaps.learn)(now, sender, last, out)
 
     def _has_caught_up(self, now: float) -> bool:
         """Whether hardly anything is missing, measured by what comes."""
@@ -168,5 +183,6 @@ class Listening(Rung):
     def _listen(self, now: float, out: Effects) -> None:
         self._changed_at = now
         self._before = None
-        self.ladder.hearing.on, self.ladder.hearing.why = True, ""
+        hearing = self.ladder.hearing
+        hearing.on, hearing.why, hearing.carried = True, "", 0.0
         out.append(Listen(on=True))

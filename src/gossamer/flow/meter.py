@@ -6,6 +6,7 @@ differences count.
 """
 
 from collections import deque
+from itertools import islice
 from math import inf, sqrt
 from typing import NamedTuple
 
@@ -13,8 +14,16 @@ _SPAN_S = 0.03
 """Rates are measured over about this time, as bursts and reports are milliseconds apart."""
 _BASE_S = 5.0
 """The least delay is that of the last one or two times this."""
-_DELAYS = 3
+_DELAYS, _DELAYS_MAX = 3, 40
 """A queue is as long as the shortest of the last few reports says: hosts and reports are late at times."""
+_REPORTS_PER_SWING_S, _SPANS_PER_SWING = 5_000.0, 50.0
+"""On a line whose delay varies from packet to packet it takes more reports to know how long the queue is, and a longer
+span to know what was lost and not only overtaken. A queue grows or goes; jitter does both at once. With so many reports
+for each second by which the delay swings, the shortest of them is a millisecond too long."""
+_SMOOTHING = 1 / 16
+_SWINGS_S = 0.001
+_STEPS = 5
+_OVERTAKEN = 0.1
 _BACKGROUND = 0.02
 """The share of the latest report in what is known of losses that no queue explains."""
 _EMPTY_S = 0.005
@@ -41,11 +50,16 @@ class Meter:
     __slots__ = (
         "_base",
         "_base_next",
+        "_began",
         "_delays",
+        "_overtaken",
         "_packets",
         "_reports",
         "_round_trip_next",
         "_since",
+        "_step",
+        "_steps",
+        "_swing",
         "background",
         "came",
         "high",
@@ -72,7 +86,11 @@ class Meter:
         self.round_trip = 0.0
         self._round_trip_next = inf
         self._reports: deque[Report] = deque()
-        self._delays: deque[float] = deque(maxlen=_DELAYS)
+        self._delays: deque[float] = deque(maxlen=_DELAYS_MAX)
+        self._swing = self._step = 0.0  # by how much the delay goes up and down again, and its last change
+        self._overtaken = 0.0  # the share of reports that show that packets overtake each other
+        self._began = inf  # when the first packet came
+        self._steps = 0
         self._base = self._base_next = inf
         self._since = now
 
@@ -90,19 +108,38 @@ class Meter:
         """Whether more is lost than this share, and not by chance (three standard deviations)."""
         return self.loss > share + 3 * sqrt(share * (1 - share) / max(1, self._packets))
 
+    def has_missed_most(self, report: Report) -> bool:
+        """Whether less than half of what was sent since the last report has come."""
+        before = self._reports[-1] if self._reports else report
+        return 2 * (report.received - before.received) < report.newest - before.newest
+
     def reported(self, now: float, report: Report) -> bool:
         """Take in a report; returns whether there is anything new to know."""
         reports = self._reports
         if reports and (report.newest <= reports[-1].newest or report.at <= reports[-1].at):
             return False  # nothing new, or a clock that jumped
+        if reports:
+            self._look_for_overtaking(reports[-1], report)
         self._measure_delay(now, report)
         reports.append(report)
-        while len(reports) > 2 and reports[1].at <= report.at - _SPAN_S:
+        self._began = min(self._began, report.at)
+        span = _SPAN_S + _SPANS_PER_SWING * self._jitter
+        while len(reports) > 2 and reports[1].at <= report.at - span:
             reports.popleft()
         if len(reports) < 2:
             return False
         self._measure_rates()
         return True
+
+    @property
+    def _jitter(self) -> float:
+        """By how much delays swing if packets overtake each other; in a queue they do not, however it swings."""
+        return self._swing if self._overtaken > _OVERTAKEN else 0.0
+
+    def _look_for_overtaking(self, before: Report, report: Report) -> None:
+        """More has come than could have if all that was sent before the last report's newest had come before it."""
+        overtaken = report.received - before.received > report.newest - before.newest
+        self._overtaken += max(_SMOOTHING, 1 / (self._steps + 1)) * (overtaken - self._overtaken)
 
     def _measure_delay(self, now: float, report: Report) -> None:
         delay, round_trip = report.at - report.sent_at, now - report.sent_at
@@ -114,17 +151,39 @@ class Meter:
         self._base = min(self._base, delay)
         self._round_trip_next = min(self._round_trip_next, round_trip)
         self.round_trip = min(self.round_trip or round_trip, round_trip)
+        if self._delays:
+            self._measure_swing(delay - self._delays[-1])
         self._delays.append(delay)
-        self.queueing = min(self._delays) - self._base
+        self.queueing = self._shortest() - self._base
         self.high = max(self.high, self.queueing)
+
+    def _shortest(self) -> float:
+        """The shortest delay of the last reports, of more where it swings; the least ever as long as these are few."""
+        wanted = min(_DELAYS_MAX, max(_DELAYS, int(_REPORTS_PER_SWING_S * self._jitter)))
+        if len(self._delays) < wanted > _DELAYS:
+            return self._base
+        return min(islice(reversed(self._delays), wanted))
+
+    def _measure_swing(self, step: float) -> None:
+        swung = min(abs(step), abs(self._step)) if step * self._step < 0 else 0.0
+        self._steps += 1
+        self._swing += max(_SMOOTHING, 1 / self._steps) * (swung - self._swing)
+        self._step = step
+
+    def _knows_loss(self) -> bool:
+        """Not before it can be told from reordering: what was overtaken on a new path has yet to come."""
+        first, last = self._reports[0].at, self._reports[-1].at
+        is_new = self._steps < _STEPS or last - self._began < self.round_trip / 3
+        return not is_new and last - first >= _SPANS_PER_SWING * self._jitter
 
     def _measure_rates(self) -> None:
         first, before, last = self._reports[0], self._reports[-2], self._reports[-1]
         size = last.sent_bytes - first.sent_bytes
         self._packets = last.newest - first.newest
         got = min(1.0, max(0.0, (last.received - first.received) / self._packets))
-        self.loss = 1.0 - got
-        self.latest_loss = min(1.0, max(0.0, 1.0 - (last.received - before.received) / (last.newest - before.newest)))
+        self.loss = 1.0 - got if self._knows_loss() else 0.0
+        latest = 1.0 - (last.received - before.received) / (last.newest - before.newest)
+        self.latest_loss = min(1.0, max(0.0, latest)) if self._jitter < _SWINGS_S else self.loss
         self.came = got * size / (last.at - first.at)
         self.sent = size / max(1e-6, last.sent_at - first.sent_at)
         if self.queueing < max(_EMPTY_S, self.high / 2):

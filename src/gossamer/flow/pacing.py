@@ -27,6 +27,8 @@ from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.reports import Reports
 from gossamer.flow.window import Window
 
+_TOGETHER_S = 0.0005
+"""What waits for the path goes a few packets at a time: a sender that woke for each of them would do nothing else."""
 _HEADERS_BYTES = 80
 """About what a packet takes on the network besides its body."""
 
@@ -221,7 +223,7 @@ class PacedFlow(Pace):
         if self._controller is not None and not self._bucket.has_room(now):
             self._held_by = "path"
             self._controller.had_to_wait(now)
-            return max(self._bucket.wait(now), self._free_at - now)
+            return max(self._bucket.wait(now) + _TOGETHER_S, self._free_at - now)
         return max(0.0, self._free_at - now)
 
     def _head(self) -> int:

@@ -58,6 +58,7 @@ class Path:
         "_full",
         "_loss_before_cut",
         "_rate_before_cut",
+        "_rate_before_drain",
         "_starting",
         "_tolerated",
         "delivered",
@@ -79,7 +80,7 @@ class Path:
         self._full = inf  # the longest queue at which there were losses: there may not be room for more
         self._drain_until = self._drained_at = now
         self._cut_at = -inf
-        self._loss_before_cut = self._rate_before_cut = 0.0
+        self._loss_before_cut = self._rate_before_cut = self._rate_before_drain = 0.0
         self._tolerated = _LOSS_SUSPECT
 
     @property
@@ -129,7 +130,6 @@ class Path:
         """Double until a queue builds up or much is lost."""
         if self.meter.queueing > self.target or self.meter.loses_more_than(self._tolerated):
             self._starting = False
-            self.share.started(self.meter)
             self.rate = self._carried() * _START_CUT
         elif limited:
             self._grow(now, 2 * self.delivered)
@@ -138,7 +138,7 @@ class Path:
         """The law of this module."""
         queueing, target = self.meter.queueing, self.target
         if self._drains(now):
-            self.rate = self.share.insist(now, _DRAIN_SHARE * self._carried(), self.meter)
+            self.rate = self.share.insist(now, _DRAIN_SHARE * self._rate_before_drain, self.meter)
         elif queueing > target / 2:
             change = max(-_CUT_MAX, (target - queueing) / (2 * self.meter.feedback))
             self.rate = self.share.insist(now, self._carried() * (1 + change), self.meter)
@@ -165,7 +165,7 @@ class Path:
         if self.meter.queueing <= self.target / 4:
             self._drained_at = self._drain_until = now
         elif now - self._drained_at > _DRAIN_EVERY_S:
-            self._drained_at = now
+            self._drained_at, self._rate_before_drain = now, self._carried()
             self._drain_until = now + _DRAIN_S + self.meter.round_trip
         return now < self._drain_until
 

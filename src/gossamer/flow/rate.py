@@ -12,18 +12,27 @@ from math import inf
 from gossamer.core.messages import SeenReport
 from gossamer.core.parts import PathLimits
 from gossamer.flow.meter import Report
-from gossamer.flow.path import INITIAL_BYTES_PER_S, Path
+from gossamer.flow.path import INITIAL_BYTES_PER_S, RATE_MIN, Path
 from gossamer.flow.sent_log import SentLog
 
 MUCH_SLOWER = 0.6
 """A receiver that takes less than this share of what most others take is much slower."""
-_BLAME_S = 0.5
+_BLAME_S, _BLAME_MIN_S, _BLAME_SHARED_S = 0.5, 0.25, 2.0
+"""How long a receiver may hold up the others: one that is slower than all reason not so long, one that seems to share
+its path with others for longer."""
+_SLOWEST, _UNTESTED = 0.25, 2.0
+"""Below this share of what most take a receiver is slower than all reason. What they might take counts only up to so
+many times what they were seen to take."""
+_RISEN, _RISEN_S, _SHARED = 1.5, 0.1, 0.25
+"""A receiver that gets this many times as much for so long after it was let go has a path that carries more than it
+took: it shares that with others. If it gets this share of what most can get, it is waited for."""
 _STALE_S = 1.0
 """A receiver that has not reported for this long says nothing about the path."""
 TRIAL_S = 0.8
 """How long after a receiver was let go it is known what the others take."""
 _EXEMPT_S = 30.0
 _MOMENT_S = 0.25
+_RETURN_S = 2.0
 
 
 class RateController:
@@ -37,6 +46,8 @@ class RateController:
         self._limited_at = -inf
         self._blamed: tuple[int, float] | None = None  # who holds up the others, and since when
         self._let_go: dict[int, tuple[float, float]] = {}  # when, and what its path took
+        self._returned: dict[int, float] = {}  # when receivers that were cut off came back
+        self._risen: dict[int, float] = {}  # of these: since when the path takes much more
         self._exempt: dict[int, tuple[float, float]] = {}  # until when a receiver is not blamed, and for how long
 
     def view_changed(self, now: float, others: Collection[int], rate: float) -> None:
@@ -44,7 +55,10 @@ class RateController:
         started = INITIAL_BYTES_PER_S if rate == inf else max(rate, INITIAL_BYTES_PER_S)
         self.paths = {member: self.paths.get(member) or Path(now, started) for member in others}
         self._let_go = {member: was for member, was in self._let_go.items() if member in self.paths}
+        self._returned = {member: at for member, at in self._returned.items() if member in self.paths}
         self._exempt = {member: was for member, was in self._exempt.items() if member in self.paths}
+        if not self.paths:
+            self._limited_at = -inf  # without a receiver there is no path, and the rate is infinite
 
     def sent(self, now: float, first: int, packets: int, size_bytes: int) -> None:
         """A burst has left."""
@@ -64,6 +78,10 @@ class RateController:
         if path is None or sent is None or not report.at_us:
             return False
         known = Report(report.at_us / 1e6, report.newest, report.received, sent.at, sent.total_bytes)
+        if now - path.heard_at > _STALE_S and path.meter.has_missed_most(known):
+            # It was cut off: that says nothing about what its path carries now.
+            path = self.paths[member] = Path(now, max(path.delivered, INITIAL_BYTES_PER_S))
+            self._returned[member] = now
         path.reported(now, known, limited_at=self._limited_at)
         return True
 
@@ -91,20 +109,21 @@ class RateController:
         self, now: float, lagging: Collection[int], let_go: Callable[[int], None], follow: Callable[[int], None]
     ) -> None:
         """Let go of a receiver that is much slower than most, and follow again one that is not."""
-        followed = self._followed(now, lagging)
+        followed = [member for member in self._followed(now, lagging) if not self._has_returned(now, member)]
         if not followed:
             return
         middle = sorted(followed, key=self._rate_of)[len(followed) // 2]
         usual = self._rate_of(middle)
-        self._reconsider(now, lagging, usual if self.paths[middle].is_congested else inf, follow)
+        self._reconsider(now, lagging, self.paths[middle], follow)
         slowest = min(followed, key=self._rate_of)
         if not self._is_to_blame(now, slowest, usual):
             self._blamed = None
         elif self._blamed is None or self._blamed[0] != slowest:
             self._blamed = slowest, now
-        elif now - self._blamed[1] > _BLAME_S:
+        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * self.paths[middle].share.capacity)):
             self._blamed = None
             self._let_go[slowest] = now, self.paths[slowest].delivered
+            self._risen.pop(slowest, None)
             let_go(slowest)
 
     def _followed(self, now: float, lagging: Collection[int]) -> list[int]:
@@ -112,6 +131,10 @@ class RateController:
         followed = [member for member in self.paths if member not in lagging]
         heard = [member for member in followed if now - self.paths[member].heard_at <= _STALE_S]
         return heard or followed
+
+    def _has_returned(self, now: float, member: int) -> bool:
+        """Whether it was cut off until a moment ago: then it is not known what its path carries, or who is slower."""
+        return now - self._returned.get(member, -inf) < _RETURN_S
 
     def _rate_of(self, member: int) -> float:
         return self.paths[member].rate
@@ -121,15 +144,31 @@ class RateController:
         exempt = now < self._exempt.get(member, (0.0, 0.0))[0]
         return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt
 
-    def _reconsider(self, now: float, lagging: Collection[int], usual: float, follow: Callable[[int], None]) -> None:
-        """What most take at the most is `usual`, infinite as long as that is not known."""
+    def _patience(self, slowest: int, usual: float) -> float:
+        if self.paths[slowest].share.is_suspect:
+            return _BLAME_SHARED_S
+        return _BLAME_MIN_S if self._rate_of(slowest) < _SLOWEST * usual else _BLAME_S
+
+    def _reconsider(self, now: float, lagging: Collection[int], middle: Path, follow: Callable[[int], None]) -> None:
+        """What most take at the most is known if the path in the middle carries no more."""
+        usual = middle.rate if middle.is_congested else inf
         for member, (at, took) in [*self._let_go.items()]:
+            shares = self._shares(now, member, max(_RISEN * took, _SHARED * middle.share.capacity))
             if member not in lagging:
                 del self._let_go[member]  # it has caught up
                 self.paths[member] = Path(now, max(took, INITIAL_BYTES_PER_S))
-            elif now - at > TRIAL_S and took > MUCH_SLOWER * usual:
+            elif now - self.paths[member].heard_at > _MOMENT_S:
+                continue  # it does not listen
+            elif shares or (now - at > TRIAL_S and took > MUCH_SLOWER * usual):
                 pause = 2 * self._exempt.get(member, (0.0, _EXEMPT_S / 2))[1]
                 self._exempt[member] = now + pause, pause
                 del self._let_go[member]
-                self.paths[member] = Path(now, max(took, INITIAL_BYTES_PER_S))
+                self.paths[member].rate = max(took, RATE_MIN)
                 follow(member)
+
+    def _shares(self, now: float, member: int, much: float) -> bool:
+        """Whether sending more has brought it more than `much`, and not just for a moment: it shares its path."""
+        if self.paths[member].delivered <= much:
+            self._risen.pop(member, None)
+            return False
+        return now - self._risen.setdefault(member, now) > _RISEN_S

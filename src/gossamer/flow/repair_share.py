@@ -27,13 +27,17 @@ class RepairShare:
         """How many of `wanted` packets may be sent at `now`; they are spent."""
         if not self._is_limited(now):
             return wanted
-        self._own.rate = _SHARE * self._whole.rate
-        room = self._own.room(now)
+        budget = self._budget()
+        room = budget.room(now)
         granted = min(wanted, int(room // _PACKET_BYTES) + 1) if room > 0 else 0
-        self._own.spend(granted * _PACKET_BYTES)
+        budget.spend(granted * _PACKET_BYTES)
         self._whole.spend(granted * _PACKET_BYTES)
         return granted
 
     def when(self, now: float) -> float:
         """When the next packet may be sent."""
-        return now + self._own.wait(now) if self._is_limited(now) else now
+        return now + self._budget().wait(now) if self._is_limited(now) else now
+
+    def _budget(self) -> Bucket:
+        self._own.rate = _SHARE * self._whole.rate
+        return self._own

@@ -68,7 +68,7 @@ class Confirmation(Rung):
         return Confirm(self.ladder.streams[self.ladder.me].next - 1)
 
     def _asked(self, now: float, source: int, message: Confirm, out: Effects) -> None:
-        self.ladder.gaps.learn(now, source, message.last, out)
+        self.ladder.gaps.come_to(now, source, message.last, out)
         has = self.ladder.streams.of(source).prefix()  # more than there is, if somebody lied to us
         out.append(Unicast(source, Confirmed(min(has, message.last))))
 

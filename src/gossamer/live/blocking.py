@@ -1,6 +1,7 @@
 """The same group without asyncio: an event loop in a thread of its own, and calls that block."""
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -8,14 +9,17 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gossamer.core.ids import PacketId
+from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
 from gossamer.live.home import Home
+from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
 
 T = TypeVar("T")
 
+_log = logging.getLogger("gossamer")
 _LAST_TURNS = 4
 """Turns of the loop in which callers that still wait learn that the group is over."""
 
@@ -29,6 +33,9 @@ class SyncSubscription:
         self._items: list[Item] = []
         self._position = 0
 
+    def __repr__(self) -> str:
+        return repr(self._subscription).replace("Subscription", "SyncSubscription", 1)
+
     def __iter__(self) -> Self:
         return self
 
@@ -39,7 +46,7 @@ class SyncSubscription:
         return item
 
     def get(self, timeout: float | None = None) -> Item | None:
-        """The next item, or None at the end; TimeoutError if nothing comes for `timeout` seconds."""
+        """The next item, or None at the end; Timeout if nothing comes for `timeout` seconds."""
         if self._position >= len(self._items):
             batch = self._next_batch(timeout)
             if batch is None:
@@ -49,21 +56,67 @@ class SyncSubscription:
         return self._items[self._position - 1]
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
-        """Yield everything that is there, again and again; TimeoutError if nothing comes for `timeout` seconds."""
+        """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
         if self._position < len(self._items):  # what `get` has not returned yet
             batch, self._items = self._items[self._position :], []
             yield batch
         while (more := self._next_batch(timeout)) is not None:
             yield more
 
+    def caught_up(self, timeout: float | None = None) -> None:
+        """Wait until all of the past that was asked for is here; Timeout if it is late."""
+        self._group.run(self._subscription.caught_up(timeout))
+
+    def call_with(self, callback: Callable[[Item], Any]) -> None:
+        """Call `callback` with each item until the end; its errors are logged."""
+        for item in self:
+            try:
+                callback(item)
+            except Exception:  # the application's
+                _log.exception("a callback of the subscription to %r failed on %r", self._subscription.pattern, item)
+
     def close(self) -> None:
         """End the subscription."""
         self._group.call(self._subscription.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if not self._group.is_over:
+            self.close()
 
     def _next_batch(self, timeout: float | None) -> list[Item] | None:
         if self._group.is_over:
             return self._subscription.rest() or None
         return self._group.run(self._subscription.take(timeout))
+
+
+class SyncNotices:
+    """A blocking iterator over the notices of a group; it ends when the member leaves."""
+
+    def __init__(self, group: "SyncGroup", stream: NoticeStream) -> None:
+        self._group = group
+        self._stream = stream
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Notice:
+        notice = self.get()
+        if notice is None:
+            raise StopIteration
+        return notice
+
+    def get(self, timeout: float | None = None) -> Notice | None:
+        """The next notice, or None at the end; Timeout if there is none within `timeout` seconds."""
+        return self._group.run(self._stream.get(timeout))
+
+    def close(self) -> None:
+        """End the stream."""
+        self._group.call(self._stream.close)
 
 
 class SyncGroup:
@@ -95,6 +148,13 @@ class SyncGroup:
         if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
             raise unsent
 
+    def __repr__(self) -> str:
+        return repr(self._group).replace("Group", "SyncGroup", 1)
+
+    def close(self) -> None:
+        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`."""
+        self.__exit__(None, None, None)
+
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
         return self.call(lambda: self._group.publish(subject, payload, **attributes))
@@ -113,7 +173,7 @@ class SyncGroup:
 
     def stable(self, packet: PacketId, timeout: float | None = None) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published."""
-        self.run(asyncio.wait_for(self._group.stable(packet), timeout))
+        self.run(self._group.stable(packet, timeout=timeout))
 
     def disconnect(self) -> None:
         """Announce that the network is about to go and that this member will be back: its claim on the log is kept."""
@@ -126,21 +186,37 @@ class SyncGroup:
     def subscribe(
         self,
         pattern: str,
-        *,
+        *patterns: str,
         where: str | None = None,
-        start: Start = "last",
+        start: Start = "now",
         losses: Losses = "report",
         when_full: WhenFull | None = None,
+        echo: bool = True,
+        callback: Callable[[Item], Any] | None = None,
     ) -> SyncSubscription:
-        """Subscribe as `Group.subscribe` does; returns a blocking iterator."""
+        """Subscribe as `Group.subscribe` does; returns a blocking iterator. A `callback` has a thread of its own."""
         subscription = self.call(
-            lambda: self._group.subscribe(pattern, where=where, start=start, losses=losses, when_full=when_full)
+            lambda: self._group.subscribe(
+                pattern, *patterns, where=where, start=start, losses=losses, when_full=when_full, echo=echo
+            )
         )
-        return SyncSubscription(self, subscription)
+        blocking = SyncSubscription(self, subscription)
+        if callback is not None:
+            name = f"gossamer-{self._group.name}-{pattern}"
+            threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True).start()
+        return blocking
+
+    def notices(self) -> SyncNotices:
+        """What happens to the group, from now on, as `Group.notices` tells it; a blocking iterator."""
+        return SyncNotices(self, self.call(self._group.notices))
 
     def members(self) -> tuple[int, ...]:
         """The members of the group, as far as this member knows."""
         return self.call(self._group.members)
+
+    def name_of(self, member: int) -> str:
+        """What people call a member; its number, if it has not said."""
+        return self._group.name_of(member)
 
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
@@ -175,9 +251,9 @@ class SyncGroup:
 
     def _living(self) -> Home:
         if self._home is None:
-            raise RuntimeError("not in the group yet: use `with gossamer.join_sync(...) as group`")
+            raise NotAMember("not in the group yet: use `with gossamer.join_sync(...) as group`")
         if self.is_over and not self._home.is_copy:
-            raise RuntimeError("this member has left the group: join again")
+            raise NotAMember("this member has left the group: join again")
         return self._home
 
     def _live(self) -> None:
@@ -198,3 +274,8 @@ class SyncGroup:
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:
     """The group `name` with blocking calls, to be entered with `with`."""
     return SyncGroup(name, settings or Settings(), trace=trace)
+
+
+def open_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:
+    """Join the group `name` with blocking calls and without `with`: end it with `group.close()`."""
+    return join_sync(name, settings, trace=trace).__enter__()

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
+from gossamer.live.credentials import endpoint_of
 from gossamer.live.interfaces import find, interfaces
 from gossamer.live.sockets import SOCKET_BUFFER_BYTES
 from gossamer.live.transport import Address, Datagrams, Endpoint, TransportError, UdpTransport
@@ -195,7 +196,7 @@ def keys(settings: Settings) -> Iterator[Finding]:
 
 
 def _no_key(settings: Settings) -> Finding:
-    if Endpoint.parse(settings.address, settings.interface).is_loopback:
+    if endpoint_of(settings).is_loopback:
         return Finding("key", "ok", "none, and none is needed: the interface is loopback")
     change = "run `gossamer key new --out group.key`, copy the file to every host, and set key='@group.key'"
     if settings.insecure:

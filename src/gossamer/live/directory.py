@@ -9,8 +9,10 @@ from collections import Counter, OrderedDict
 from ipaddress import IPv4Address, ip_address
 
 from gossamer.core.budget import Budget
-from gossamer.core.messages import Join, Leave, MemberEntry, Message, ViewUpdate
+from gossamer.core.messages import Join, Leave, Message, ViewUpdate
+from gossamer.core.names import learn
 from gossamer.core.roster import Roster
+from gossamer.core.views import MemberEntry
 from gossamer.live.transport import Address, Endpoint
 from gossamer.membership.view import LEFT
 from gossamer.settings.addresses import PORT_MAX
@@ -59,6 +61,8 @@ class Directory:
 
         The address of one that is not in the view, or is about to leave it, is remembered, so that it can be answered.
         """
+        for entry in (message.entry,) if isinstance(message, Join) else getattr(message, "entries", ()):
+            learn(entry.member, entry.name)
         if isinstance(message, Leave):
             self._remember(source, roster.addresses.get(source, ""))
         elif isinstance(message, Join):

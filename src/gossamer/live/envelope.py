@@ -8,15 +8,15 @@ from time import time
 from typing import Protocol
 
 from gossamer.core.ids import Phase
-from gossamer.core.messages import Data, Message, Profile, Repair
-from gossamer.core.packets import Packet
+from gossamer.core.messages import Data, Message, Repair
+from gossamer.core.packets import Packet, Run
+from gossamer.core.questions import Profile
 from gossamer.wire import Header, WireError, decode, encode
-from gossamer.wire.codec import REPAIR_BYTES, decode_packets, encode_packet, repair_of
+from gossamer.wire.codec import REPAIR_BYTES, decode_intact, decode_runs, encode_packet, repair_of
 from gossamer.wire.keys import KeyRing
 
-Opened = Packet | tuple[Header, Message] | None
-"""What a datagram holds: the packet alone if it is a first pass of this group from the packet's sender, as most are;
-otherwise a header and a message; None if we cannot read it."""
+Said = tuple[Header, Message]
+"""Where a message comes from, and the message."""
 
 
 class Envelope(Protocol):
@@ -30,8 +30,11 @@ class Envelope(Protocol):
     def close(self, message: Message) -> bytes:
         """The datagram for a message of ours."""
 
-    def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
-        """What each datagram holds; `refused` counts those that we cannot read."""
+    def open(self, datagrams: Sequence[bytes | memoryview]) -> list[Run | Said]:
+        """What the datagrams hold, in order, the packets in runs; `refused` counts those that we cannot read."""
+
+    def first_pass(self, run: Run) -> list[bytes]:
+        """The data datagrams of packets of ours."""
 
     def original_datagram(self, packet: Packet) -> bytes:
         """The data datagram of a packet, as its sender sent it."""
@@ -43,14 +46,13 @@ class Envelope(Protocol):
         """How many datagrams were not opened, by reason."""
 
 
-def answer_in(envelope: Envelope, datagram: memoryview, group: int, nonce: int) -> tuple[int, Profile] | None:
+def answer_in(envelope: Envelope, datagram: bytes | memoryview, group: int, nonce: int) -> tuple[int, Profile] | None:
     """The member that answers our probe, and its answer; None if this is anything else."""
-    (opened,) = envelope.open([datagram])
-    if opened is None or isinstance(opened, Packet):
-        return None
-    header, message = opened
-    if isinstance(message, Profile) and message.nonce == nonce and header.group == group:
-        return header.source, message
+    for opened in envelope.open([datagram]):
+        if not isinstance(opened, list):
+            header, message = opened
+            if isinstance(message, Profile) and message.nonce == nonce and header.group == group:
+                return header.source, message
     return None
 
 
@@ -68,16 +70,21 @@ class OpenEnvelope:
         """Encoded, not sealed."""
         return encode(self._header, message)
 
-    def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
+    def open(self, datagrams: Sequence[bytes | memoryview]) -> list[Run | Said]:
         """Decoded; the checksum tells which are damaged."""
-        return decode_packets(datagrams, self._header.group, self._open_other)
+        return decode_runs(datagrams, self._header.group, self._open_other)
 
-    def _open_other(self, datagram: memoryview) -> Opened:
+    def _open_other(self, datagram: bytes | memoryview) -> Said | None:
         try:
             return decode(datagram)
         except WireError:
             self._refused += 1
             return None
+
+    def first_pass(self, run: Run) -> list[bytes]:
+        """Encoded."""
+        group = self._header.group
+        return [encode_packet(group, packet) for packet in run]
 
     def original_datagram(self, packet: Packet) -> bytes:
         """Encoded again, byte for byte the same."""
@@ -97,14 +104,14 @@ class SealedEnvelope:
 
     is_sealed = True
 
-    def __init__(self, header: Header, keys: KeyRing, incarnation: bytes) -> None:
+    def __init__(self, header: Header, keys: KeyRing, salt: bytes) -> None:
         from gossamer.wire import sealing  # needs `cryptography`, which groups without a key do not load
 
         self._sealing = sealing
         self._header = header
         self.overhead_bytes = REPAIR_BYTES + 2 * sealing.SEAL_BYTES
         self.keys = keys
-        self._sealer = sealing.Sealer(self.keys, incarnation, clock=time)
+        self._sealer = sealing.Sealer(self.keys, salt, clock=time)
         self._opener = sealing.Opener(self.keys, clock=time)
         self._malformed = 0
 
@@ -116,39 +123,49 @@ class SealedEnvelope:
             return self.repair(message.phase, self.original_datagram(message.packet))
         return self._sealer.seal(encode(self._header, message))
 
-    def open(self, datagrams: Sequence[memoryview]) -> list[Opened]:
+    def open(self, datagrams: Sequence[bytes | memoryview]) -> list[Run | Said]:
         """A datagram that is not authentic is refused before anything in it is read."""
-        return [self._open_one(bytes(datagram)) for datagram in datagrams]
+        return self._opener.open_runs(datagrams, self._header.group, self._open_other)
 
-    def _open_one(self, sealed: bytes) -> Opened:
+    def _open_other(self, sealed: bytes) -> Packet | Said | None:
         try:
-            plain = self._opener.open(sealed)
-            (opened,) = decode_packets([plain], self._header.group, self._open_other)
+            return self._read(sealed, self._opener.open_content(sealed))
         except self._sealing.SealError:
             return None  # the opener counts it
         except WireError:
             self._malformed += 1
             return None
-        if isinstance(opened, Packet):
-            opened.sealed = sealed
-        return opened
 
-    def _open_other(self, plain: bytes) -> Opened:
-        if self._sealing.is_repair(plain):
-            header, repair, inner = self._opener.open_repair(plain)
+    def _read(self, sealed: bytes, content: bytes) -> Packet | Said:
+        if self._sealing.is_repair(content):
+            header, repair, inner = self._opener.open_repair(content)
             repair.packet.sealed = inner
             return header, repair
-        return decode(plain)
+        header, message = decode_intact(content)
+        if not isinstance(message, Data) or header.group != self._header.group:
+            return header, message
+        message.packet.sealed = sealed
+        return message.packet
+
+    def first_pass(self, run: Run) -> list[bytes]:
+        """Sealed, if not before: a log has sealed what it has written.
+
+        The datagrams are not kept, which would take as much memory as the packets, and more time than the few take that
+        are sealed again for repairs.
+        """
+        if run[0].sealed:
+            return [packet.sealed for packet in run]
+        return self._sealer.seal_packets(self._header.group, run)
 
     def original_datagram(self, packet: Packet) -> bytes:
         """As its sender sealed it; one of our own, or one that we recovered, is sealed now, if it was not before."""
         if not packet.sealed:
-            packet.sealed = self._sealer.seal(encode_packet(self._header.group, packet))
+            (packet.sealed,) = self._sealer.seal_packets(self._header.group, [packet])
         return packet.sealed
 
     def repair(self, phase: Phase, travelled: bytes) -> bytes:
         """The origin's datagram verbatim, under a seal of ours."""
-        return self._sealer.seal(self._sealing.repair_of(self._header, phase, travelled))
+        return self._sealer.seal_repair(self._header, phase, travelled)
 
     def refused(self) -> dict[str, int]:
         """By the reasons of `SealError`, and `malformed`."""

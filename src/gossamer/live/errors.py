@@ -1,22 +1,56 @@
 """What a group tells its application by raising: little to import for those who only want to catch it."""
 
+from gossamer.core.errors import Error
+from gossamer.core.names import name_of
+
 _SHOWN = 3
 """A message names so many members."""
 
 
-class NameInUse(RuntimeError):
+class Full(Error):
+    """Too much is published and not yet sent: try again later, or `await publish_wait(...)`."""
+
+    packets = 1
+    """There must be room for this many packets before it is worth trying again."""
+
+
+class MemberFailed(Error, RuntimeError):
+    """The member met with too many errors of its own and has stopped; the last one is its cause."""
+
+
+class NameInUse(Error, RuntimeError):
     """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
-class NotDurable(RuntimeError):
+class NotAMember(Error, RuntimeError):
+    """A call on a group that is not joined yet, or was left, or whose event loop has stopped."""
+
+
+class NotAnEvent(Error, ValueError):
+    """What was to be published cannot be an event: it is too large, or an attribute cannot be sent."""
+
+
+class NotDurable(Error, RuntimeError):
     """Something was published that no logger has, and none will get."""
 
 
-class Overrun(RuntimeError):
+class Overrun(Error, RuntimeError):
     """A subscription with `when_full="raise"` was full, and ended."""
 
 
-class Unsent(RuntimeError):
+class Timeout(Error, TimeoutError):
+    """What was waited for did not happen in the time given; the message says what is missing."""
+
+
+class WrongThread(Error, RuntimeError):
+    """A call that only the thread of the group's event loop can make."""
+
+
+class WrongType(Error, TypeError):
+    """An argument of the wrong type; the message says what to pass."""
+
+
+class Unsent(Error, RuntimeError):
     """A member left before what it had published was safe: durable or, without a logger, with all that were there."""
 
     def __init__(self, group: str, packets: int, members: tuple[int, ...], loggers: tuple[int, ...]) -> None:
@@ -27,7 +61,7 @@ class Unsent(RuntimeError):
         self.loggers = loggers
         """The loggers, none of which has made all of them durable; empty if the group has none."""
         others = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
-        who = f" at {', '.join(map(str, members[:_SHOWN]))}{others}" if members else ""
+        who = f" at {', '.join(map(name_of, members[:_SHOWN]))}{others}" if members else ""
         what = f"{packets} packet{'s' if packets != 1 else ''}"
         if loggers:
             super().__init__(f"group {group!r}: left with {what} that no logger has acknowledged")

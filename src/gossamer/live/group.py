@@ -7,7 +7,6 @@ silently, and nobody else waits.
 """
 
 import asyncio
-import json
 import logging
 import secrets
 from _thread import get_ident
@@ -15,34 +14,40 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
-from time import monotonic
 from types import TracebackType
 from typing import Any, Self, cast
 from zlib import crc32
 
-from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, PacketId
+from gossamer.core.ids import PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
-from gossamer.core.packet_sets import Horizon, PacketSets, count
+from gossamer.core.names import learn, name_of
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
-from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
-from gossamer.live.errors import NameInUse, NotDurable, Overrun, Unsent
+from gossamer.live.answers import Question
+from gossamer.live.callbacks import Callback, Callbacks
+from gossamer.live.credentials import envelope_for, member_number, trusted
+from gossamer.live.envelope import Envelope, SealedEnvelope
+from gossamer.live.errors import Full, MemberFailed, NameInUse, NotAMember, NotDurable, Overrun, Timeout, Unsent
 from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
+from gossamer.live.keeping import answer_to
+from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.member import Member
+from gossamer.live.misuse import check_group, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
-from gossamer.live.outbox import Full, Outbox
+from gossamer.live.notices import Bulletin, NoticeStream
+from gossamer.live.outbox import Outbox
 from gossamer.live.safety import Safety
 from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.waiting import Waiting
+from gossamer.live.watch import Watch, Witness
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
-from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 from gossamer.wire.keys import KeyRing
 
@@ -83,6 +88,7 @@ class Group:
         trace: RowBuffer | None = None,
     ) -> None:
         """With a `store` the member is a logger; when it stops it is away, and has left only if it `retires`."""
+        check_group(name, settings)
         self.name = name
         self.settings = settings
         self._make_transport = transport
@@ -102,13 +108,18 @@ class Group:
         self._outbox: Outbox = NOT_JOINED
         self._waiting: Waiting = NOT_JOINED
         self._safety: Safety = NOT_JOINED
+        self._ledger: Ledger = NOT_JOINED
+        self._watch: Watch = NOT_JOINED
+        self._bulletin = Bulletin(name)
         self._failure: BaseException | None = None
+        self._is_over = False
+        self._callbacks = Callbacks()
         self._past: deque[tuple[Subscription, int, Horizon]] = deque()
 
     async def __aenter__(self) -> Self:
         settings = self.settings
         if self._member is not NOT_JOINED:  # its sequence numbers are in use
-            raise RuntimeError("this membership is over: join again for a new one")
+            raise NotAMember("this membership is over: join again for a new one")
         self._home = Home()
         transport = self._make_transport(trusted(settings))
         try:
@@ -125,15 +136,23 @@ class Group:
             in_order = self._member.stack.order.holds_back
             self._outbox = Outbox(self._home, self._member, settings, tuning.body_bytes, fifo=in_order)
             self._safety = Safety(settings, self._member, self._outbox, self._waiting)
+            self._watch = Watch(self._bulletin, self._member, self._envelope, self._inbox, transport.endpoint)
+            self._watch.start()
+            self._witness.view_changed = self._watch.view_changed
+            self._ledger = Ledger(self.name, settings, self._member, self._envelope, self._inbox, self._outbox)
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
-                raise TimeoutError(
+                raise Timeout(
                     f"group {self.name!r} at {settings.address}: no answer from its members within "
                     f"{JOIN_TIMEOUT_S:.0f} s; `gossamer doctor` checks the network"
                 ) from None
             raise
         return self
+
+    async def close(self) -> None:
+        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`."""
+        await self.__aexit__(None, None, None)
 
     async def _give_up(self, transport: Transport) -> None:
         """Stop before we are a member; others may already take us for one."""
@@ -163,9 +182,7 @@ class Group:
         spare_the_collector()
         tuning = tuned(self.settings, transport, envelope.overhead_bytes, trees=trees)
         self._envelope = envelope
-        self._since = self._sampled_at = monotonic()
-        self._sampled = (0, 0)
-        recorder = Recorder(self._trace)
+        recorder = self._witness = Witness(self._trace)
         self._inbox = Inbox(
             self.me,
             self._home,
@@ -183,7 +200,7 @@ class Group:
             recorder=recorder,
             inbox=self._inbox,
             past_known=self._past_known,
-            profile=lambda: json.dumps(self.profile()).encode(),
+            profile=self._answer,
             store=self._store,
             contacts=tuning.contacts,
             multicast=tuning.multicast,
@@ -192,8 +209,14 @@ class Group:
             replaced=self._replaced,
             failed=self._broke_down,
         )
+        self._member.stack.name = self.settings.name
+        learn(self.me, self.settings.name)
         self._waiting = Waiting(self._member)
         return tuning
+
+    def _answer(self, question: Question) -> bytes:
+        """What anybody who asks is told; nothing while we join."""
+        return b"" if self._ledger is NOT_JOINED else answer_to(question, self._member.stack, self.profile)
 
     def _replaced(self) -> None:
         """Another process joined under our name while we did not answer: we are no longer the member."""
@@ -206,7 +229,7 @@ class Group:
 
     def _broke_down(self, error: Exception) -> None:
         """The member cannot go on; the application must not believe that it does."""
-        failure = RuntimeError(
+        failure = MemberFailed(
             f"group {self.name!r}: this member met with too many errors of its own and has stopped; the last was "
             f"{type(error).__name__}: {error}; join again, and please report it"
         )
@@ -215,11 +238,13 @@ class Group:
 
     def _end(self, failure: BaseException) -> None:
         self._failure = failure
+        self._is_over = True
         if self._outbox is not NOT_JOINED:
             self._outbox.close(failure)
         self._inbox.close(failure)
         self._member.disconnect_for_good()
         self._waiting.fail(failure)
+        self._watch.stop()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
@@ -247,9 +272,12 @@ class Group:
             else:
                 self._member.disconnect()  # a logger will be back: senders keep what it lacks
         finally:
+            self._is_over = True
+            self._watch.stop()
             await self._member.stop()
             self._inbox.close()
-            self._waiting.fail(RuntimeError("this member left the group before this was done"))
+            await self._callbacks.finish()
+            self._waiting.fail(NotAMember("this member left the group before this was done"))
 
     async def _say_goodbye(self) -> None:
         self._member.step(LeaveAsked())
@@ -259,6 +287,12 @@ class Group:
         except TimeoutError:
             self._member.stats["left without goodbye"] += 1
 
+    def __repr__(self) -> str:
+        if self._ledger is NOT_JOINED:
+            return f"<{type(self).__name__} {self.name!r} at {self.settings.address}, not joined>"
+        state = "left" if self._is_over else f"{len(known_members(self._member))} members"
+        return f"<{type(self).__name__} {self.name!r} at {self.settings.address}, {self.settings.name!r}, {state}>"
+
     # Publishing.
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
@@ -266,7 +300,10 @@ class Group:
 
         Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
         """
-        return self._outbox.publish(subject, payload, attributes or None)
+        try:
+            return self._outbox.publish(subject, payload, attributes or None)
+        except (TypeError, ValueError) as error:
+            raise not_an_event(error, [payload]) from None
 
     async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
@@ -283,7 +320,10 @@ class Group:
         """Send many events of one subject, in order, the fastest way to publish; waits for room."""
         at = 0
         while True:
-            taken, needed = self._outbox.take(subject, payloads, at)
+            try:
+                taken, needed = self._outbox.take(subject, payloads, at)
+            except (TypeError, ValueError) as error:
+                raise not_an_event(error, payloads[at:]) from None
             at += taken
             if at >= len(payloads):
                 break
@@ -294,7 +334,7 @@ class Group:
     async def flush(self, *, durable: bool = True, copies: int = 1, timeout: float | None = None) -> None:
         """Wait until everything published so far is sent and, if the group has or had a logger, durable.
 
-        It waits for a logger that is away; TimeoutError after `timeout` seconds. `NotDurable` if some of it will never
+        It waits for a logger that is away; Timeout after `timeout` seconds. `NotDurable` if some of it will never
         be logged, because all loggers have left for good or there was no room to keep it. With `durable=False`, wait
         only until everything is sent. `copies` says how many loggers must have it, up to `Settings.copies`.
         """
@@ -306,11 +346,12 @@ class Group:
         await self._safety.flush(durable, timeout)
 
     @at_home
-    async def stable(self, packet: PacketId) -> None:
+    async def stable(self, packet: PacketId, *, timeout: float | None = None) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published.
 
         `publish` returns the packet of an event. Members that are away and will be back count, too, so this may take as
-        long as they are away. Members that joined after the packet was published do not count.
+        long as they are away; Timeout after `timeout` seconds. Members that joined after the packet was published do
+        not count.
         """
         if packet.sender != self.me:
             raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
@@ -319,7 +360,14 @@ class Group:
         if packet.seqno >= self._outbox.last:
             raise ValueError(f"packet {packet}: has not been published yet")
         self._outbox.send()
-        await self._waiting.until(lambda: self._member.stable_up_to.get(self.me, -1) >= packet.seqno)
+        try:
+            await self._waiting.until(partial(self._is_stable, packet.seqno), timeout)
+        except TimeoutError:
+            raise Timeout(f"packet {packet}: not every member has confirmed it after {timeout} s") from None
+
+    def _is_stable(self, seqno: int) -> bool:
+        alone = not self._member.stack.roster.others_owed() and self._member.stack.streams[self.me].next > seqno
+        return alone or self._member.stable_up_to.get(self.me, -1) >= seqno
 
     # The network.
 
@@ -342,17 +390,22 @@ class Group:
     def subscribe(
         self,
         pattern: str,
-        *,
+        *patterns: str,
         where: str | None = None,
-        start: Start = "last",
+        start: Start = "now",
         losses: Losses = "report",
         when_full: WhenFull | None = None,
+        echo: bool = True,
+        callback: Callback | None = None,
     ) -> Subscription:
-        """Subscribe to events whose subject matches `pattern` and whose attributes satisfy `where`, from `start` on.
+        """Subscribe to events whose subject matches a pattern and whose attributes satisfy `where`, from `start` on.
 
-        `start` is "last" (from now on), "beginning" (all that a logger holds), an aware datetime, or the first number
-        wanted from some senders, `{sender: seqno}`, with all that a logger holds from the others. `when_full` is what
-        happens when the application does not read: "pause", "drop" or "raise", as in the settings.
+        `start` is "now", "beginning" (all that a logger holds), an aware datetime, or the first number wanted from some
+        senders, `{sender: seqno}`, with all that a logger holds from the others. A gap that nobody could repair comes
+        as `Lost` in its place; with `losses="skip"` only events come. `when_full` is what happens when the application
+        does not read: "pause", "drop" or "raise", as in the settings. With `echo=False`, what this member publishes
+        does not come. A `callback`, a function or a coroutine function, is called with each item in its order; its
+        errors are logged, and the subscription goes on.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
@@ -362,12 +415,14 @@ class Group:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
         given = self.settings
         room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
-        subscription = self._inbox.subscribe(pattern, where, losses, room)
+        subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
         if wish is not None:
             subscription.wait_for_past()
             self._past.append((subscription, *wish))
             if len(self._past) == 1:
                 self._ask_for_past()
+        if callback is not None:
+            self._callbacks.begin(subscription, callback)
         return subscription
 
     def _ask_for_past(self) -> None:
@@ -389,13 +444,26 @@ class Group:
     @at_home
     def members(self) -> tuple[int, ...]:
         """The members of the group, as far as this member knows; they are owed whatever is published from now on."""
-        roster = self._member.stack.roster
-        return tuple(member for member in roster.members if member not in roster.joining)
+        return known_members(self._member)
 
     @at_home
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
         return self._member.stack.roster.loggers
+
+    def notices(self) -> NoticeStream:
+        """What happens to the group, from now on, as an asynchronous iterator of `Notice(kind, text, member, ...)`.
+
+        Members join, leave, are suspected or lag; packets are lost; keys, clocks or versions do not fit; a logger
+        refuses; multicast does not arrive; a subscription is not read fast enough. What is wrong is also logged, as
+        warnings of `logging.getLogger("gossamer")`.
+        """
+        self._home.check_here("read notices in that thread, or use gossamer.join_sync")
+        return self._bulletin.stream()
+
+    def name_of(self, member: int) -> str:
+        """What people call a member; its number, if it has not said."""
+        return name_of(member)
 
     @property
     def keys(self) -> KeyRing | None:
@@ -408,67 +476,12 @@ class Group:
 
         `received` = `first_pass` + `peer` + `logger`: events from others, by the rung through which they came.
         """
-        inbox, member, stack = self._inbox, self._member, self._member.stack
-        by_rung: dict[str, int] = {phase: inbox.received[phase] for phase in (FIRST_PASS, PEER, LOGGER)}
-        received = sum(by_rung.values())
-        log = member.disk.stats() if member.disk is not None else {}
-        return {
-            "received": received,
-            **by_rung,
-            "own": inbox.received["own"],
-            "again": inbox.received["again"],
-            "published": self._outbox.published,
-            "lost": dict(inbox.lost),
-            "duplicates": stack.duplicates,
-            "recovered": stack.recoveries,
-            "dropped": {k: n for k, n in (self._envelope.refused() | dict(member.stats)).items() if n},
-            "sent": dict(member.sent),
-            "waiting": inbox.waiting,
-            "unsent": stack.pace.unsent(),
-            "unlogged": max(0, stack.streams[self.me].next - stack.settled()),
-            "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
-            "buffered": stack.buffered(),
-            "connected": not member.is_offline,
-            "suspicions": member.suspicions,
-            "lagging": sorted(stack.pace.lagging()),
-            "listening": {"on": stack.hearing.on, "why": stack.hearing.why, "left": stack.hearing.times},
-            "pace": stack.pace.limits().plain(),
-            "rates": self._rates(received),
-            "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
-            "log": log,
-            "partition": stack.partition(member.now()),
-        }
+        return self._ledger.counters()
 
     @at_home
     def profile(self) -> dict[str, Any]:
         """What this member answers to a probe: who it is, whom it knows, and its counters."""
-        return {
-            "member": self.me,
-            "name": self.settings.name,
-            "group": self.name,
-            "protocol": self.settings.protocol,
-            "address": self._member.stack.address,
-            "logger": self._store is not None,
-            "uptime": monotonic() - self._since,
-            "members": list(self.members()),
-            "loggers": list(self.loggers()),
-            "stats": self.stats(),
-        }
-
-    def _rates(self, received: int) -> dict[str, float]:
-        """Events per second since the last call."""
-        now, before = monotonic(), self._sampled_at
-        counts = (received, self._outbox.published)
-        seconds = max(now - before, 1e-9)
-        rates = [(new - old) / seconds for new, old in zip(counts, self._sampled, strict=True)]
-        if seconds > 0.1:
-            self._sampled_at, self._sampled = now, counts
-        return {"received": rates[0], "published": rates[1]}
-
-
-def member_number(group: str, name: str) -> int:
-    """The number of a member that keeps it across restarts."""
-    return int.from_bytes(sha256(f"{group}/{name}".encode()).digest()[:8], "big") >> 1
+        return self._ledger.profile()
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:
@@ -476,18 +489,6 @@ def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None
     return Group(name, settings or Settings(), trace=trace)
 
 
-def envelope_for(settings: Settings, header: Header) -> Envelope:
-    """An envelope, sealed if there is a key; every start is a new incarnation."""
-    keys = settings.key_ring()
-    return OpenEnvelope(header) if keys is None else SealedEnvelope(header, keys, secrets.token_bytes(16))
-
-
-def trusted(settings: Settings) -> Endpoint:
-    """The group's endpoint; without a key there is no traffic beyond loopback, unless `insecure` is set."""
-    endpoint = Endpoint.parse(settings.address, settings.interface, settings.port)
-    if settings.key is None and not endpoint.is_loopback and not settings.insecure:
-        raise SettingError(
-            f"interface = {settings.interface!r}: without a key only 127.0.0.1 is allowed; make one with "
-            "`gossamer key new`, or set insecure=True if you mean it"
-        )
-    return endpoint
+async def open_group(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:
+    """Join the group `name` without `async with`: end it with `await group.close()`."""
+    return await join(name, settings, trace=trace).__aenter__()

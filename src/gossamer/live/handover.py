@@ -8,7 +8,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from gossamer.core.effects import Deliver, Effect
+from gossamer.core.effects import (
+    BecomeMember,
+    BecomeStranger,
+    Deliver,
+    Effect,
+    ForgetSender,
+    MarkStable,
+    NameTaken,
+    PastKnown,
+    Refuse,
+    ReportLost,
+    TakeBack,
+)
 from gossamer.core.ids import Phase
 from gossamer.core.packets import Run, memory_of
 
@@ -16,6 +28,12 @@ _AT_ONCE_PACKETS = 256
 """A run that is longer is cut; most are much shorter."""
 _AT_ONCE_BYTES = 1 << 20
 """About what is handed over in one turn, if more than one run waits."""
+
+FOR_APPLICATION = (
+    *(Deliver, ReportLost, TakeBack, MarkStable, ForgetSender),
+    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
+)
+"""The effects that concern the application."""
 
 
 class Handover:

@@ -14,6 +14,8 @@ from inspect import iscoroutinefunction
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
+from gossamer.live.errors import NotAMember, WrongThread
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -27,7 +29,7 @@ class _NotJoined:
     """Stands for the parts of a group that has not been joined."""
 
     def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("not in the group yet: use `async with gossamer.join(...) as group`")
+        raise NotAMember("not in the group yet: use `async with gossamer.join(...) as group`")
 
 
 NOT_JOINED: Any = _NotJoined()
@@ -47,17 +49,17 @@ class Home:
         _homes.add(self)
 
     def check(self) -> None:
-        """RuntimeError if calls from here cannot reach the loop."""
+        """NotAMember if calls from here cannot reach the loop."""
         if self.is_copy:
-            raise RuntimeError("this process was forked from the member's: join again in the child")
+            raise NotAMember("this process was forked from the member's: join again in the child")
         if not self.loop.is_running():
-            raise RuntimeError("this member's event loop has stopped: join again")
+            raise NotAMember("this member's event loop has stopped: join again")
 
     def check_here(self, instead: str) -> None:
-        """RuntimeError if this is not the loop's thread; `instead` says what to do."""
+        """WrongThread if this is not the loop's thread; `instead` says what to do."""
         if get_ident() != self.thread:
             self.check()
-            raise RuntimeError(f"this is not the thread of the group's event loop: {instead}")
+            raise WrongThread(f"this is not the thread of the group's event loop: {instead}")
 
     def call(self, work: Callable[[], T]) -> T:
         """Call `work` in the loop, and wait for its result; for other threads."""

@@ -142,7 +142,7 @@ class ImpairedTransport:
         if not delay_s:
             handle(datagrams, address)
             return
-        kept = [memoryview(bytes(datagram)) for datagram in datagrams]  # the buffer is overwritten before then
+        kept: Datagrams = [bytes(datagram) for datagram in datagrams]  # the buffer is overwritten before then
 
         def arrive() -> None:
             self._late.discard(timer)

@@ -18,26 +18,20 @@ from gossamer.core.effects import ReportLost
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
+from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
 from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_events, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import Event, count_in_run, is_fragment, unpack, unpack_simple
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
 _LEFT_MAX = 1000
 """Of this many senders that left, it is known how far they were delivered: one that resumes is no new one."""
 _BODY = attrgetter("body")
-
-
-def _count(packet: Packet) -> int:
-    try:
-        return count_events(packet.body)
-    except WireError:
-        return 0
 
 
 class Inbox:
@@ -84,15 +78,21 @@ class Inbox:
         """How many items the application has not taken yet."""
         return sum(subscription.waiting for subscription in self._subscriptions.values())
 
-    def subscribe(self, pattern: str, where: str | None, losses: Losses, room: Room) -> Subscription:
+    def half_full(self) -> list[tuple[int, Subscription]]:
+        """The subscriptions that the application does not read fast enough, by their keys."""
+        return [(key, some) for key, some in list(self._subscriptions.items()) if some.is_half_full]
+
+    def subscribe(
+        self, patterns: tuple[str, ...], where: str | None, losses: Losses, room: Room, echo: bool = True
+    ) -> Subscription:
         """A new subscription, from now on."""
         if self._closed:
-            raise RuntimeError("this member has left the group: nothing more will come; join again")
+            raise NotAMember("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
-        subscription = Subscription(self, key, losses, room)
-        self._table.add(pattern, where, key=key)
+        subscription = Subscription(self, key, " ".join(patterns), losses, room, echo)
+        self._table.add(*patterns, where=where, key=key)
         self._subscriptions[key] = subscription
-        if pattern == ">" and where is None:
+        if ">" in patterns and where is None:
             self._everything = {**self._everything, key: None}
         self._selective = len(self._everything) < len(self._table)
         self.look()
@@ -143,7 +143,7 @@ class Inbox:
             self._recorder.delivered(time(), (self.me,), packet, phase)
         rung = "own" if sender == self.me else phase
         if not self._subscriptions:  # nobody subscribes: it is enough to count
-            self.received[rung] += sum(map(_count, run))
+            self.received[rung] += count_in_run(run)
             return
         events: list[Event] = []
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
@@ -167,7 +167,7 @@ class Inbox:
             if not self._ordered or effect.first >= subscription.rewound.get(effect.sender, mark):
                 subscription.offer_loss(lost)
                 if effect.sender in subscription.rewound:
-                    subscription.rewound[effect.sender] = effect.last + 1
+                    subscription.went_on(effect.sender, effect.last + 1, mark)
         if effect.first >= mark or not self._ordered:
             self._marks[effect.sender] = effect.last + 1
             self.lost[effect.reason] += effect.last - effect.first + 1
@@ -190,8 +190,10 @@ class Inbox:
             del self._left[oldest]
             self._marks.pop(oldest, None)
 
-    def begin(self, horizon: Horizon) -> None:
-        """Begin after `horizon`: everything up to it is the past."""
+    def begin(self, horizon: Horizon, missed: str = "") -> None:
+        """Begin after `horizon`: everything up to it is the past; `missed` is why that is not all that was owed."""
+        if missed:
+            self._report(Lost(-1, -1, -1, missed))
         self._marks |= {sender: last + 1 for sender, last in horizon.items()}
 
     def past_known(
@@ -216,8 +218,7 @@ class Inbox:
 
     def past_unknown(self, subscription: Subscription) -> None:
         """No logger told us of the past: report that, and go on with the present."""
-        subscription.offer_loss(Lost(-1, -1, -1, "no logger answered: nothing from before"))
-        subscription.past_known({})
+        subscription.past_unknown(Lost(-1, -1, -1, "no logger answered: nothing from before"))
 
     def _unpack(self, packet: Packet, reassembler: Reassembler) -> list[Event]:
         """The events of a packet; a packet that cannot be read is reported to the application as lost."""
@@ -286,5 +287,5 @@ class Inbox:
                 if mine:
                     subscription.offer(mine, size_of(mine))
         for _, subscription in asked:
-            if subscription.rewound[run[0].sender] >= self._marks.get(run[0].sender, 0):
-                del subscription.rewound[run[0].sender]
+            sender = run[0].sender
+            subscription.went_on(sender, subscription.rewound[sender], self._marks.get(sender, 0))

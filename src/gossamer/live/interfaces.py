@@ -81,6 +81,20 @@ def find(wanted: str) -> Interface | None:
     return None
 
 
+def routed(group: str, port: int) -> str | None:
+    """The address of this machine from which it would send to `group`; None if no route leads there.
+
+    The kernel is asked by connecting a UDP socket, which sends nothing.
+    """
+    family = socket.AF_INET6 if ":" in group else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((group, port))
+        except OSError:
+            return None
+        return str(sock.getsockname()[0])
+
+
 def _ask(name: str, request: int, kind: str) -> int:
     """One number about an interface; `struct ifreq` is its name followed by a union."""
     from fcntl import ioctl  # not on every system

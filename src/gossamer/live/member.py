@@ -7,6 +7,7 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from random import Random
 from time import monotonic, time
@@ -24,6 +25,7 @@ from gossamer.core.effects import (
     Listen,
     MarkStable,
     Multicast,
+    MulticastRun,
     NameTaken,
     Note,
     PastKnown,
@@ -49,26 +51,18 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
-from gossamer.core.messages import (
-    Challenge,
-    Data,
-    Leave,
-    Message,
-    Piece,
-    Probe,
-    Proof,
-    Repair,
-    SeenReport,
-)
+from gossamer.core.messages import Data, Leave, Message, Piece, Repair, SeenReport
 from gossamer.core.packet_sets import PacketSets
-from gossamer.core.packets import Packet, Run
+from gossamer.core.packets import Run
+from gossamer.core.questions import Call, Challenge, Probe, Proof, WhoKeeps
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
-from gossamer.live.answers import Answers
+from gossamer.live.alarm import TICK_S, Alarm
+from gossamer.live.answers import Answers, Question
 from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.faults import Faults
-from gossamer.live.handover import Handover
+from gossamer.live.handover import FOR_APPLICATION, Handover
 from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk, only_serves
 from gossamer.live.pieces import Pieces, holdings
@@ -82,8 +76,8 @@ from gossamer.wire import Header, WireError
 
 _SLACK_S = 0.0005
 """A timer that is this close to the deadline is not rearmed."""
-_TICK_S = 0.001
-"""Event loops count milliseconds, and may round: a timer set half of one later is never early."""
+_FINE_S = 0.005
+"""What the pace waits for is not worth a fine timer if it is later than this."""
 
 
 class Member:
@@ -99,7 +93,7 @@ class Member:
         recorder: Recorder,
         inbox: Inbox,
         past_known: Callable[[PacketSets | None], None],
-        profile: Callable[[], bytes],
+        profile: Callable[[Question], bytes],
         store: LogStore | None = None,
         contacts: tuple[Address, ...] = (),
         multicast: bool = True,
@@ -139,11 +133,13 @@ class Member:
         self._pieces = Pieces()
         self._loop = asyncio.get_running_loop()
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
-        self._timer: asyncio.Handle | None = None
+        self._timer: asyncio.Handle | Alarm | None = None
+        self._alarm = Alarm(self._wake)
         self._timer_at = 0.0
         self._reading = False
         self._stopped = False
         self._offline = False
+        self._aloud = False  # whether what is read now was said to all
         self._named = named
         self._replaced = replaced
         self._faults = Faults(self.me, self.stats, failed)
@@ -180,6 +176,8 @@ class Member:
         self.pause()
         if self._timer is not None:
             self._timer.cancel()
+        self._alarm.close()
+        self._post.close_down()
         if self.disk is not None:
             await self.disk.close()
         self._handover.finish()
@@ -200,8 +198,9 @@ class Member:
         if not self._reading and not self._stopped and not self._offline:
             self._reading = True
             self.step(Resumed())
-            for sock in (self._transport.multicast, self._transport.unicast):
-                self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
+            multicast, unicast = self._transport.multicast, self._transport.unicast
+            self._loop.add_reader(multicast, self._transport.read, multicast, partial(self._arrived, aloud=True))
+            self._loop.add_reader(unicast, self._transport.read, unicast, self._arrived)
 
     def disconnect(self) -> None:
         """The network is about to go: announce that we will be back, then send and hear nothing more."""
@@ -250,13 +249,14 @@ class Member:
 
     # Incoming.
 
-    def _arrived(self, datagrams: Datagrams, address: Address) -> None:
+    def _arrived(self, datagrams: Datagrams, address: Address, *, aloud: bool = False) -> None:
         """Step with everything, and carry out all the effects together, so that answers to one member go in one burst.
 
         What the stack asks for when the instant is over waits until the sockets are empty: the timer is due at once.
         """
         if address == self._own_address:
             return  # what we send to the group's address reaches us, too
+        self._aloud = aloud
         effects: list[Effect] = []
         try:
             self._take_in(datagrams, address, effects)
@@ -270,25 +270,12 @@ class Member:
 
     def _take_in(self, datagrams: Datagrams, address: Address, effects: list[Effect]) -> None:
         now = self.now()
-        run: list[Packet] = []
-        following = sender = -1
         for opened in self._envelope.open(datagrams):
-            if isinstance(opened, Packet):
-                if opened.seqno == following and opened.sender == sender:
-                    run.append(opened)
-                else:
-                    if run:
-                        effects += self._take_run(now, run)
-                    run, sender, following = [opened], opened.sender, opened.seqno
-                following += 1
-            elif opened is not None:
-                if run:
-                    effects += self._take_run(now, run)
-                    run, following = [], -1
+            if isinstance(opened, list):
+                effects += self._take_run(now, opened)
+            else:
                 header, message = opened
                 effects += self._heard(now, header, message, address)
-        if run:
-            effects += self._take_run(now, run)
 
     def _take_run(self, now: float, run: Run) -> list[Effect]:
         if run[0].sender == self.me or self._log_has_failed(len(run)):
@@ -302,11 +289,11 @@ class Member:
             return []
         if source == self.me:
             return self._heard_of_ourselves(now, message)
-        if isinstance(message, Probe):
+        if isinstance(message, Probe | WhoKeeps):
             self._answers.answer(now, message, address)
             return []
-        if isinstance(message, Challenge | Proof):
-            self._post.heard(message, address)
+        if isinstance(message, Call | Challenge | Proof):
+            self._post.heard(message, address, aloud=self._aloud)
             return []
         if isinstance(message, Piece):
             return self._heard_piece(now, header, message, address)
@@ -358,13 +345,13 @@ class Member:
         So what we publish does not wait for its delivery to ourselves; `core.effects` says why this order is as good.
         """
         if self._offline:
-            effects = [effect for effect in effects if not isinstance(effect, Multicast | Unicast | Replay)]
+            effects = [effect for effect in effects if not isinstance(effect, _TO_NETWORK)]
         to_application: list[Effect] = []
         try:
             self._send_out(effects, to_application)
         except Exception as error:  # whatever is wrong with us
             self._faults.happened(error)
-            to_application = [effect for effect in effects if isinstance(effect, _FOR_APPLICATION)]
+            to_application = [effect for effect in effects if isinstance(effect, FOR_APPLICATION)]
         self._handover.give(to_application)
 
     def _send_out(self, effects: list[Effect], to_application: list[Effect]) -> None:
@@ -375,13 +362,20 @@ class Member:
         for effect in effects:
             if isinstance(effect, Deliver | ReportLost | MarkStable):
                 to_application.append(effect)
+            elif isinstance(effect, MulticastRun):  # most of what a publisher does
+                if tracing:
+                    for packet in effect.run:
+                        to_group += self._post.close(Data(packet), EVERYONE)
+                else:
+                    to_group += self._envelope.first_pass(effect.run)
+                    first_passes += len(effect.run)
             elif isinstance(effect, Multicast):
                 message = effect.message
                 if effect.hops:
                     self._post.send_to_region(message, effect.hops, roster)
                 elif effect.to:
                     to_some.setdefault(effect.to, []).extend(self._post.close(message, EVERYONE))
-                elif type(message) is Data and not tracing:  # most of what a publisher does
+                elif type(message) is Data and not tracing:
                     to_group.append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
                 else:
@@ -449,9 +443,10 @@ class Member:
             case ForgetSender(sender):
                 self.stable_up_to.pop(sender, None)
                 self._inbox.sender_left(sender)
-            case BecomeMember(horizon):
+            case BecomeMember(horizon, missed):
                 self._recorder.joined(time(), self.me, horizon)
-                self._inbox.begin(horizon)
+                self._inbox.begin(horizon, missed)
+                self._post.introduce(self.stack.roster)
                 self.joined.set()
             case BecomeStranger():
                 self._recorder.noted(time(), self.me, "leave")
@@ -481,7 +476,14 @@ class Member:
         if wait <= 0:
             self._timer = self._loop.call_soon(self._wake)
         else:
-            self._timer = self._loop.call_later(wait + _TICK_S / 2, self._wake) if wait < inf else None
+            self._timer = self._later(wait)
+
+    def _later(self, wait: float) -> asyncio.Handle | Alarm | None:
+        """A timer that wakes us, a fine one if there is something to send that only the pace holds back."""
+        if wait < _FINE_S and self.stack.pace.unsent():
+            self._alarm.set(wait)
+            return self._alarm
+        return self._loop.call_later(wait + TICK_S / 2, self._wake) if wait < inf else None
 
     def _wake(self) -> None:
         self._timer = None
@@ -493,7 +495,4 @@ class Member:
             self._arm()
 
 
-_FOR_APPLICATION = (
-    *(Deliver, ReportLost, TakeBack, MarkStable, ForgetSender),
-    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
-)
+_TO_NETWORK = (Multicast, MulticastRun, Unicast, Replay)

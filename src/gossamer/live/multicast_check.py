@@ -6,7 +6,7 @@ This tests one direction, from the contact to us; networks that carry only the o
 import asyncio
 import secrets
 
-from gossamer.core.messages import Probe
+from gossamer.core.questions import Probe
 from gossamer.live.envelope import Envelope, answer_in
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.wire import Header

@@ -15,6 +15,7 @@ from time import time_ns
 from typing import Any
 
 from gossamer.core.ids import PacketId
+from gossamer.live.errors import Full, NotAMember, NotAnEvent
 from gossamer.live.home import Home
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
@@ -30,13 +31,6 @@ _BUSY_NS = 50_000
 _QUIET_TURNS = 3
 """After this many turns of the loop without an event nobody waits for another: a task that gets its events from a queue
 needs two or three for each."""
-
-
-class Full(Exception):
-    """Too much is published and not yet sent: try again later, or `await publish_wait(...)`."""
-
-    packets = 1
-    """There must be room for this many packets before it is worth trying again."""
 
 
 class Outbox:
@@ -128,10 +122,11 @@ class Outbox:
         each = count_events(bodies[0])
         self.published += each * len(bodies)
         self._number(len(bodies))
-        for body in bodies:
-            self._bodies.append(body)
-            if len(self._bodies) >= self._burst:
-                self._pass_on()
+        waiting, self._bodies = self._bodies + bodies, []
+        last = len(waiting) - len(waiting) % self._burst
+        for at in range(0, last, self._burst):
+            self._member.publish(waiting[at : at + self._burst])
+        self._bodies = waiting[last:]
         return each * len(bodies)
 
     def room(self, packets: int = 1) -> bool:
@@ -183,7 +178,7 @@ class Outbox:
         if self._error is not None:
             raise self._error
         if self._closed:
-            raise RuntimeError("this member has left the group: it cannot publish any more; join again")
+            raise NotAMember("this member has left the group: it cannot publish any more; join again")
         check_subject(subject)
         if len(self._subjects) >= SUBJECTS_REMEMBERED:
             self._subjects.clear()
@@ -199,7 +194,7 @@ class Outbox:
 
     def _add_large(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> None:
         if not self._fifo:
-            raise ValueError(
+            raise NotAnEvent(
                 f"an event of {len(payload)} bytes does not fit into a packet of {self._body_bytes}: larger events "
                 "need order='fifo'"
             )

@@ -1,19 +1,24 @@
 """From messages to datagrams, and to whom they go: to the group, to a region of it, to one member."""
 
+import asyncio
 from collections import Counter
+from itertools import filterfalse
 from time import monotonic, time
 from typing import NamedTuple
 
 from gossamer.core.ids import EVERYONE
-from gossamer.core.messages import Challenge, Message, Proof, Repair
+from gossamer.core.messages import Message, Repair
+from gossamer.core.questions import Call, Challenge, Proof
 from gossamer.core.roster import Roster
 from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
 from gossamer.live.pieces import cut
-from gossamer.live.proof import Proofs
+from gossamer.live.proof import CALL_AGAIN_S, CHALLENGE_AGAIN_S, Proofs
 from gossamer.live.transport import Address, Transport
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
+
+_CALL_AGAIN_S = 0.05
 
 
 class Lines(NamedTuple):
@@ -49,7 +54,10 @@ class Post:
         self._stats = stats
         self._contacts, self._multicast = lines
         self._datagram_bytes = transport.datagram_bytes_max
-        self._proofs = None if envelope.is_sealed else Proofs(lines.contacts, stats)
+        self._calling: dict[Address, asyncio.TimerHandle] = {}  # at most one for each address that is held for
+        self._closed = False
+        again_s = CALL_AGAIN_S if lines.multicast else CHALLENGE_AGAIN_S
+        self._proofs = None if envelope.is_sealed else Proofs(lines.contacts, stats, again_s)
 
     def close(self, message: Message, to: int) -> list[bytes]:
         """The datagram for a message; several, if it is too long for one."""
@@ -82,8 +90,7 @@ class Post:
         if self._multicast:
             self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
             return
-        known = (self._directory.of(member, roster) for member in roster.others())
-        for address in dict.fromkeys([*filter(None, known), *self._contacts]):
+        for address in dict.fromkeys([*self._known(roster), *self._contacts]):
             if address != self._transport.address:
                 self._send(datagrams, address)
 
@@ -93,19 +100,68 @@ class Post:
         if address is None:
             self._stats["no address"] += len(datagrams)
         else:
-            self._send(datagrams, address)
+            self._send(datagrams, address, member)
 
-    def heard(self, message: Challenge | Proof, address: Address) -> None:
-        """Show that we hear here; or somebody else has shown it: send what has waited for that."""
-        if isinstance(message, Challenge):
+    def introduce(self, roster: Roster) -> None:
+        """We were let in, and told of these members: show them that we hear here, and have them show the same."""
+        if self._proofs is not None:
+            for address in filterfalse(self._proofs.proven.__contains__, self._known(roster)):
+                self._challenge(address)
+
+    def heard(self, message: Call | Challenge | Proof, address: Address, *, aloud: bool) -> None:
+        """Show that we hear here; or somebody else has shown it: send what has waited for that.
+
+        What is said to all is answered by nobody but the member that is called.
+        """
+        if isinstance(message, Call):
+            if message.member == self._header.source and self._proofs is not None:
+                self._challenge(address)
+        elif isinstance(message, Challenge):
+            if aloud:
+                self._stats["challenges to all"] += 1
+                return
             self._transport.send_to([self._envelope.close(Proof(message.nonce))], address)
+            if self._proofs is not None and address not in self._proofs.proven:
+                self._challenge(address)
         elif self._proofs is not None and (found := self._proofs.prove(message.nonce)) is not None:
             proven, held = found
             self._send(held, proven)
 
-    def _send(self, datagrams: list[bytes], address: Address) -> None:
+    def _challenge(self, address: Address) -> None:
+        assert self._proofs is not None
+        self._transport.send_to([self._envelope.close(Challenge(self._proofs.nonce(address)))], address)
+
+    def _known(self, roster: Roster) -> list[Address]:
+        found = (self._directory.of(member, roster) for member in roster.others())
+        return [address for address in found if address is not None]
+
+    def _send(self, datagrams: list[bytes], address: Address, member: int = EVERYONE) -> None:
         if self._proofs is not None and address not in self._proofs.proven:
-            nonce = self._proofs.hold(monotonic(), address, datagrams)
-            datagrams = [] if nonce is None else [self._envelope.close(Challenge(nonce))]
-        if datagrams:
+            if not self._proofs.hold(monotonic(), address, datagrams):
+                return
+            if member == EVERYONE or not self._multicast:
+                self._challenge(address)
+            else:
+                self._call(member, address)
+        elif datagrams:
             self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
+
+    def _call(self, member: int, address: Address) -> None:
+        """Call, and again for as long as something waits: on a bad line four messages must arrive."""
+        assert self._proofs is not None
+        called = self.close(Call(member), EVERYONE)
+        self._stats["not taken by the kernel"] += self._transport.send_to_group(called)
+        if self._calling.get(address) is None:
+            self._calling[address] = asyncio.get_running_loop().call_later(_CALL_AGAIN_S, self._again, member, address)
+
+    def _again(self, member: int, address: Address) -> None:
+        del self._calling[address]
+        if self._proofs is not None and self._proofs.waits(monotonic(), address) and not self._closed:
+            self._call(member, address)
+
+    def close_down(self) -> None:
+        """Call nobody any more."""
+        self._closed = True
+        for timer in self._calling.values():
+            timer.cancel()
+        self._calling.clear()

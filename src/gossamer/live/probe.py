@@ -12,28 +12,41 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from gossamer.core.messages import Probe
+from gossamer.core.questions import Probe, WhoKeeps
+from gossamer.live.credentials import envelope_for, trusted
 from gossamer.live.envelope import answer_in
-from gossamer.live.group import MakeTransport, envelope_for, trusted
+from gossamer.live.group import MakeTransport
 from gossamer.live.transport import Address, Datagrams, UdpTransport
 from gossamer.settings import Settings
 from gossamer.wire import Header
 
 _ASK_S = 0.1
+_PACKET_BYTES = 18
+"""What it takes to name a packet."""
 _PADDING_BYTES_MAX = 16_000
 """Room for the answers of groups of thousands, where a datagram may be that long."""
 
 
 async def probe(
-    name: str, settings: Settings, *, wait: float = 1.0, enough: int = 0, transport: MakeTransport = UdpTransport
+    name: str,
+    settings: Settings,
+    *,
+    wait: float = 1.0,
+    enough: int = 0,
+    packet: tuple[int, int] | None = None,
+    transport: MakeTransport = UdpTransport,
 ) -> list[dict[str, Any]]:
-    """The profiles of all members that answer within `wait` seconds, by name; returns sooner if `enough` have."""
+    """The profiles of all members that answer within `wait` seconds, by name; returns sooner if `enough` have.
+
+    If a `packet` is named, by sender and number, they answer what they know of that.
+    """
     header = Header(crc32(name.encode()), secrets.randbits(63))
     envelope = envelope_for(settings, header)
     line = transport(trusted(settings))
     nonce = Random(header.source).getrandbits(62)
     room = line.datagram_bytes_max - envelope.overhead_bytes - len(envelope.close(Probe(nonce)))
-    question = Probe(nonce, padding=bytes(max(0, min(room, _PADDING_BYTES_MAX))))
+    padding = bytes(max(0, min(room, _PADDING_BYTES_MAX) - _PACKET_BYTES))
+    question = Probe(nonce, padding=padding) if packet is None else WhoKeeps(nonce, *packet, padding)
     answers: dict[int, dict[str, Any]] = {}
     complete = asyncio.Event()
 

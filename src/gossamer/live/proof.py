@@ -1,9 +1,13 @@
-"""Whether anybody of the group hears at an address, before much is sent there.
+"""Whether anybody of the group hears at an address, before anything is sent there.
 
 In a group without a key anybody can ask to join, or speak of a member, with somebody else's address, to have us flood
-it. So an address gets nothing but a number, until it has returned that (`Challenge`, `Proof`). What is to be sent there
-waits for the proof, which takes one round trip, once. Where a datagram came from proves nothing, for anybody can write
-that.
+it; and what one says to all, all answer. So an address gets nothing before it has returned a number (`Challenge`,
+`Proof`), and a number only if a challenge has come from there: it gets at most twice as much as it sent. A member that
+has something for an address that has proven nothing calls for its member, by multicast (`Call`); that hears it, if it
+is one, and challenges the caller. What is to be sent waits for the proof, which takes two round trips, once. A process
+that was let in challenges those of which its sponsors told it, so that they need not call each other.
+
+Where there is no multicast nobody can be called, and an address is challenged at once.
 """
 
 from collections import Counter, OrderedDict
@@ -19,8 +23,10 @@ _HELD_BYTES_MAX = 8 << 20
 """What waits for all proofs together."""
 _HELD_S = 1.0
 """What waits for longer is outdated: whoever needs it will ask again."""
-_ASK_S, _ASK_MAX_S = 0.02, 1.0
-"""The pauses between challenges to one address, which double."""
+_ASK_S, CALL_AGAIN_S, CHALLENGE_AGAIN_S = 0.02, 0.2, 1.0
+"""The pauses between calls for one address double up to this; a call goes to the group, and needs luck on a bad line,
+as do the three messages that follow. Where an address itself is challenged, which may be a third party's, they go on
+doubling for longer."""
 
 
 @dataclass(slots=True)
@@ -35,22 +41,33 @@ class _Unproven:
 class Proofs:
     """The addresses that have proven themselves, and those that have not; `dropped` counts what is not sent."""
 
-    def __init__(self, trusted: tuple[Address, ...], dropped: Counter[str]) -> None:
+    def __init__(self, trusted: tuple[Address, ...], dropped: Counter[str], again_s: float = CALL_AGAIN_S) -> None:
+        """`again_s` is the longest pause between calls for one address."""
         self.proven: OrderedDict[Address, None] = OrderedDict.fromkeys(trusted)
         self._unproven: OrderedDict[Address, _Unproven] = OrderedDict()
         self._by_nonce: dict[int, Address] = {}
         self._held_bytes = 0
         self._dropped = dropped
+        self._again_s = again_s
 
-    def hold(self, now: float, address: Address, datagrams: list[bytes]) -> int | None:
-        """Hold what is for an address that has proven nothing; returns the number to challenge it with, if any."""
+    def hold(self, now: float, address: Address, datagrams: list[bytes]) -> bool:
+        """Hold what is for an address that has proven nothing; returns whether it is time to call for it (again)."""
         known = self._of(address)
         self._hold(now, known, datagrams, sum(map(len, datagrams)))
         if now < known.ask_at:
-            return None
+            return False
         known.ask_at = now + known.pause_s
-        known.pause_s = min(2 * known.pause_s, _ASK_MAX_S)
-        return known.nonce
+        known.pause_s = min(2 * known.pause_s, self._again_s)
+        return True
+
+    def waits(self, now: float, address: Address) -> bool:
+        """Whether anything waits for this address that is not outdated."""
+        known = self._unproven.get(address)
+        return known is not None and bool(known.held) and known.held_since >= now - _HELD_S
+
+    def nonce(self, address: Address) -> int:
+        """The number that somebody at `address` has to return."""
+        return self._of(address).nonce
 
     def prove(self, nonce: int) -> tuple[Address, list[bytes]] | None:
         """Somebody returns a number: the address to which it was sent, and what has waited for that."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from gossamer.core.inputs import ConfirmAsked
-from gossamer.live.errors import NotDurable, Unsent
+from gossamer.live.errors import NotDurable, Timeout, Unsent
 from gossamer.live.member import Member
 from gossamer.live.outbox import Outbox
 from gossamer.live.waiting import Waiting
@@ -23,15 +23,29 @@ class Safety:
 
     async def flush(self, durable: bool, timeout: float | None) -> None:
         """Wait until everything published so far is sent and, if `durable` and there is or was a logger, logged."""
-        stack, target = self._stack, self._outbox.last
+        target = self._outbox.last
         self._outbox.send()
+        try:
+            await self._waiting.until(lambda: self._is_done(target, durable), timeout)
+        except TimeoutError:
+            raise Timeout(self._late(target, timeout)) from None
         if durable:
-            await self._waiting.until(lambda: self._is_sent(target) and self._is_logged(target), timeout)
             self._check_durable(target)
-            if stack.awaits_loggers():
+            if self._stack.awaits_loggers():
                 self._member.flushed(target - 1)
-        else:
-            await self._waiting.until(lambda: self._is_sent(target), timeout)
+
+    def _is_done(self, target: int, durable: bool) -> bool:
+        return self._is_sent(target) and (not durable or self._is_logged(target))
+
+    def _late(self, target: int, timeout: float | None) -> str:
+        """What a flush still waits for when its time is over."""
+        if not self._is_sent(target):
+            unsent = target - self._stack.streams[self._stack.me].next
+            return f"flush: {unsent} packets are not sent after {timeout} s; stats()['pace'] says what holds them back"
+        return (
+            f"flush: no logger has acknowledged {target - self._stack.settled()} packets after {timeout} s; is it "
+            "running?"
+        )
 
     def _is_sent(self, target: int) -> bool:
         """What waits for its first pass has no number yet."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from gossamer.core.errors import Error
 from gossamer.live.interfaces import find, interfaces
 from gossamer.settings.addresses import literal
 
@@ -26,7 +27,7 @@ _SO_ATTACH_FILTER, _SKF_NET_OFF = 26, 0xFFF00000
 _IP_MULTICAST_ALL, _SO_BINDTOIFINDEX = 49, 62
 
 
-class TransportError(OSError):
+class TransportError(Error, OSError):
     """The sockets cannot be made as asked: the message says what to change."""
 
 
@@ -56,23 +57,25 @@ def resolve(interface: str, version: int) -> Local:
     if address is not None and address.version != version:
         raise TransportError(
             f"interface {interface!r}: is IPv{address.version} and the group's address is IPv{version}; "
-            f"give an IPv{version} address or the interface's name (this machine has {_known(version)})"
+            f"give an IPv{version} address or the interface's name (this machine has {known_interfaces(version)})"
         )
     if found is None:
         if address is None or version == 6 or interfaces():
             raise TransportError(
-                f"interface {interface!r}: this machine has no such interface; give one of {_known(version)}"
+                f"interface {interface!r}: this machine has no such interface; give one of {known_interfaces(version)}"
             )
         return Local(version, interface, 0, MTU_UNKNOWN, address.is_loopback)
     own = address or found.address(version)
     if own is None:
-        raise TransportError(f"interface {interface!r}: has no IPv{version} address; give one of {_known(version)}")
+        raise TransportError(
+            f"interface {interface!r}: has no IPv{version} address; give one of {known_interfaces(version)}"
+        )
     if not found.is_up:
         raise TransportError(f"interface {interface!r}: is down; switch it on with `ip link set {found.name} up`")
     return Local(version, str(own).partition("%")[0], found.index, found.mtu, found.is_loopback)
 
 
-def _known(version: int) -> str:
+def known_interfaces(version: int) -> str:
     return ", ".join(f"{i.name} ({i.address(version)})" for i in interfaces() if i.address(version)) or "none"
 
 

@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 from operator import itemgetter
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
+from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.errors import Overrun
+from gossamer.live.errors import Overrun, Timeout
 from gossamer.live.home import at_home
 from gossamer.wire.events import Event
 
@@ -34,10 +36,17 @@ class Lost(NamedTuple):
     last: int
     reason: str
 
+    @property
+    def source(self) -> str:
+        """What people call the sender of what is lost."""
+        return name_of(self.sender)
+
 
 Item = Event | Lost
 Losses = Literal["report", "skip"]
-Start = Literal["last", "beginning"] | Horizon | datetime
+Start = Literal["now", "new", "last", "beginning"] | Horizon | datetime
+FROM_NOW_ON = ("now", "new", "last")
+"""Three words for one thing: `now` is ours, `new` is NATS's, and `last` is the first that we had."""
 WhenFull = Literal["pause", "drop", "raise"]
 
 
@@ -52,14 +61,16 @@ class Room(NamedTuple):
 class Subscription:
     """An asynchronous iterator over the matching events; `batches()` yields them in lists, which is faster."""
 
-    def __init__(self, inbox: "Inbox", key: int, losses: Losses, room: Room) -> None:
+    def __init__(self, inbox: "Inbox", key: int, pattern: str, losses: Losses, room: Room, echo: bool = True) -> None:
         _check_choice("losses", losses, Losses)
         _check_choice("when_full", room.when_full, WhenFull)
+        self.pattern = pattern
         self.rewound: Horizon = {}
         """For each sender whose past is still coming: the next number that is new here."""
         self.is_full = False
         self.pauses = room.when_full == "pause"
         """Whether the member need not read while this is full."""
+        self._not_from = -1 if echo else inbox.me
         self._inbox = inbox
         self._home = inbox.home
         self._key = key
@@ -72,16 +83,29 @@ class Subscription:
         self._position = 0
         self._early: list[Item] | None = None  # what comes while the past is not known yet
         self._ready = asyncio.Event()
+        self._past_is_here = asyncio.Event()
+        self._past_is_here.set()
         self._closed = False
         self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "full" if self.is_full else "open"
+        return f"<{type(self).__name__} to {self.pattern!r}, {state}, {self.waiting} waiting>"
 
     @property
     def waiting(self) -> int:
         """How many items the application has not taken."""
         return len(self._items) + len(self._early or ())
 
+    @property
+    def is_half_full(self) -> bool:
+        """Whether half of what may wait does, and the application should hurry."""
+        return 2 * self._bytes > self._bytes_max or 2 * self.waiting > self._events_max
+
     def offer(self, events: list[Event], size_bytes: int) -> None:
         """Take these events, all of one sender, unless there is no room."""
+        if events[0].sender == self._not_from:
+            return
         if self.is_full and self._refuses(events[0].sender, events[0].seqno, events[-1].seqno, _NOT_READ):
             return
         items = self._items if self._early is None else self._early
@@ -132,6 +156,7 @@ class Subscription:
     def wait_for_past(self) -> None:
         """From now on hold back what comes, until `past_known`."""
         self._early = []
+        self._past_is_here.clear()
 
     def past_known(self, positions: Horizon) -> None:
         """The past begins at these numbers and comes now; what was held back from these senders comes again with it."""
@@ -141,10 +166,40 @@ class Subscription:
         self._end_of_full()
         self._bytes = size_of([item for item in self._items if isinstance(item, Event)])
         self.rewound = dict(positions)
+        self._look_at_past()
         self._ready.set()
         if self._bytes > self._bytes_max or self.waiting > self._events_max:
             self.is_full = True
         self._inbox.look()
+
+    def went_on(self, sender: int, following: int, mark: int) -> None:
+        """The past of a sender has come as far as `following`; at `mark` the present begins."""
+        self.rewound[sender] = following
+        if following >= mark:
+            del self.rewound[sender]
+            self._look_at_past()
+
+    def _look_at_past(self) -> None:
+        if not self.rewound and self._early is None:
+            self._past_is_here.set()
+
+    @at_home
+    async def caught_up(self, timeout: float | None = None) -> None:
+        """Wait until all of the past that was asked for is here: everything after it is new. Timeout if it is late.
+
+        What has come waits to be read, so read meanwhile if it may be more than `queue_events`.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._past_is_here.wait()
+        except TimeoutError:
+            raise Timeout(f"the past was not complete within {timeout} s: {len(self.rewound)} senders") from None
+
+    def past_unknown(self, lost: Lost) -> None:
+        """The past is lost; it was before everything that was held back."""
+        if self._reports and self._early is not None:
+            self._early.insert(0, lost)
+        self.past_known({})
 
     @property
     def waits_for_past(self) -> bool:
@@ -162,6 +217,7 @@ class Subscription:
             self._end_of_full()
             self._inbox.unsubscribe(self._key)
             self._ready.set()
+            self._past_is_here.set()
 
     def __del__(self) -> None:
         """The application has dropped it, perhaps in another thread: this is as if it were closed."""
@@ -170,8 +226,26 @@ class Subscription:
         with suppress(RuntimeError):  # the loop has ended, and all with it
             self._home.loop.call_soon_threadsafe(self._inbox.unsubscribe, self._key)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
     def __aiter__(self) -> Self:
         return self
+
+    async def get(self, timeout: float | None = None) -> Item | None:
+        """The next item, or None at the end; Timeout if nothing comes for `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await anext(self)
+        except StopAsyncIteration:
+            return None
+        except TimeoutError:
+            raise Timeout(f"nothing came within {timeout} s") from None
 
     async def __anext__(self) -> Item:
         if not self._reading:
@@ -190,7 +264,7 @@ class Subscription:
             yield batch
 
     async def take(self, timeout: float | None = None) -> list[Item] | None:
-        """Wait for items and return all that are there, or None at the end; TimeoutError after `timeout` seconds."""
+        """Wait for items and return all that are there, or None at the end; Timeout after `timeout` seconds."""
         try:
             while not self._items and not self._reading:
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
@@ -200,6 +274,8 @@ class Subscription:
                         await self._fetch()
         except StopAsyncIteration:
             return None
+        except TimeoutError:
+            raise Timeout(f"nothing came within {timeout} s") from None
         return self.rest()
 
     def rest(self) -> list[Item]:
@@ -248,7 +324,7 @@ def _check_choice(name: str, value: object, choices: Any) -> None:
 
 def parse_start(start: Start) -> tuple[int, Horizon] | None:
     """Since when (nanoseconds since the epoch), and from which numbers; None means from now on."""
-    if start == "last":
+    if start in FROM_NOW_ON:
         return None
     if start == "beginning":
         return 0, {}
@@ -258,4 +334,4 @@ def parse_start(start: Start) -> tuple[int, Horizon] | None:
         return max(0, int(start.timestamp() * 1e9)), {}
     if isinstance(start, dict) and all(isinstance(n, int) for pair in start.items() for n in pair):
         return 0, dict(start)
-    raise SettingError(f"start = {start!r}: must be 'last', 'beginning', {{sender: seqno}} or an aware datetime")
+    raise SettingError(f"start = {start!r}: must be 'now', 'beginning', {{sender: seqno}} or an aware datetime")

@@ -36,8 +36,8 @@ __all__ = ["Address", "Datagrams", "Endpoint", "Handler", "Transport", "Transpor
 
 Address = tuple[str, int]
 """Host and port, of either family; a link-local host is without its zone, because we have one interface."""
-Datagrams = list[memoryview]
-"""Views of a buffer that the next read overwrites: copy what must stay."""
+Datagrams = list[bytes | memoryview]
+"""Bytes, or views of a buffer that the next read overwrites: copy what must stay."""
 Handler = Callable[[Datagrams, Address], None]
 Ancillary = Sequence[tuple[int, int, bytes]]
 """What a datagram says to the kernel: level, kind and value of options for itself alone."""
@@ -46,8 +46,13 @@ GSO_BYTES_MAX = 65_000
 GSO_SEGMENTS_MAX = 60
 BYTES_PER_WAKEUP = 1 << 20
 """How much one wake-up may read, so that the application's coroutines get their turn."""
-_SMALL_BYTES = 4096
-"""A read of this much or less is joined with the next, and counts as this much, for the work that it makes."""
+_TOGETHER_BYTES = 60_000
+"""Reads are handed over together until they are this long, as a full packet of loopback is alone: what is done once for
+all of them is done less often the further a member is behind."""
+_COPY_MAX = 4096
+"""Up to this size, copying a datagram out is quicker than taking a view of it."""
+_LEAST_BYTES = 4096
+"""A read counts as this much at least, for the work that it makes."""
 
 _HEADERS_BYTES = {4: 28, 6: 48}
 _PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
@@ -170,9 +175,7 @@ class UdpTransport:
         self.gso = not plain and supports(self.unicast, UDP_SEGMENT)
         self.gro = not plain and supports(self.unicast, UDP_GRO)
         self._group = self._destination((endpoint.group, endpoint.port))
-        self._buffer = bytearray(65_536)
-        self._buffers = [self._buffer]
-        self._view = memoryview(self._buffer)
+        self._view = memoryview(bytearray(_TOGETHER_BYTES + 65_536))
         self._read = self.multicast
         self._stamp = bytearray(_STAMP.size)
 
@@ -194,36 +197,35 @@ class UdpTransport:
     def read(self, sock: socket.socket, handle: Handler) -> bool:
         """Hand over what is there, a bounded amount of it; returns whether there may be more.
 
-        Datagrams that come one by one are handed over together, if they come from one address.
+        What comes from one address is handed over together, as far as it is there.
         """
         self._read = sock
-        receive, buffers, left = sock.recvmsg_into, self._buffers, BYTES_PER_WAKEUP
-        small: Datagrams = []
+        receive, view, left = sock.recvmsg_into, self._view, BYTES_PER_WAKEUP
+        found: Datagrams = []
         origin: Address = ("", 0)
+        filled = 0
         while left > 0:
             try:
-                size, ancillary, _, address = receive(buffers, 64)
+                size, ancillary, _, address = receive([view[filled:]], 64)
             except (BlockingIOError, InterruptedError):
                 break
             except ConnectionRefusedError:
                 continue  # nobody was there to receive an earlier datagram of ours
-            left -= max(size, _SMALL_BYTES)
+            left -= max(size, _LEAST_BYTES)
             if len(address) != 2:
                 address = address[:2]  # IPv6: without flow and zone
-            if small and address != origin:
-                handle(small, origin)
-                small = []
-            if size > _SMALL_BYTES:
-                if small:
-                    handle(small, origin)
-                    small = []
-                handle(self._segments(size, ancillary) if ancillary else [self._view[:size]], address)
-            else:
-                origin = address
-                data = memoryview(self._buffer[:size])  # a copy: the buffer is used again
-                small += _cut(data, ancillary) if ancillary else [data]
-        if small:
-            handle(small, origin)
+            if found and address != origin:
+                handle(found, origin)
+                found = []
+            origin = address
+            data = view[filled : filled + size]
+            found += _cut(data, ancillary) if ancillary else [data]
+            filled += size
+            if filled >= _TOGETHER_BYTES:
+                handle(found, origin)
+                found, filled = [], 0
+        if found:
+            handle(found, origin)
         return left <= 0
 
     def waited(self) -> float:
@@ -258,9 +260,6 @@ class UdpTransport:
         """Close both sockets."""
         self.multicast.close()
         self.unicast.close()
-
-    def _segments(self, size: int, ancillary: list[tuple[int, int, bytes]]) -> Datagrams:
-        return _cut(self._view[:size], ancillary)
 
     def _destination(self, address: Address) -> tuple[Any, ...]:
         """As the socket needs it: the zone of a link-local address is our interface's; other addresses ignore it."""
@@ -311,7 +310,8 @@ def _cut(data: memoryview, ancillary: list[tuple[int, int, bytes]]) -> Datagrams
     for level, kind, found in ancillary:
         if level == SOL_UDP and kind == UDP_GRO:
             (each,) = _GRO.unpack_from(found)
-            return [data[at : at + each] for at in range(0, len(data), each)]
+            joined = bytes(data) if each < _COPY_MAX else data
+            return [joined[at : at + each] for at in range(0, len(data), each)]
     return [data]
 
 

@@ -15,7 +15,7 @@ class Waiting:
         self._error: BaseException | None = None
 
     async def until(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
-        """Wait until the condition holds; TimeoutError after `timeout` seconds."""
+        """Wait until the condition holds; TimeoutError, without a message, after `timeout` seconds."""
         if self._error is not None:
             raise self._error
         if condition():

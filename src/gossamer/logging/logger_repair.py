@@ -7,13 +7,14 @@ A logger may be away for a while: nothing is given up for that. But if none has 
 is asked of them is lost, and so is at once what is asked for after that, until one answers again.
 """
 
+from collections.abc import Mapping
 from itertools import islice
 
 from gossamer.core.asking import Asking
 from gossamer.core.declares import LAST_PACKETS, LOG_REPAIR, LOGGERS, Declares
 from gossamer.core.effects import Unicast
-from gossamer.core.ladder import Effects, Ladder
-from gossamer.core.messages import Gossip, Request
+from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.messages import Gossip, NeverSent, Request
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
@@ -36,7 +37,12 @@ class LoggerRepair(Repair):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._asking = Asking(ladder.settings.request_packets, counted=ladder.settings.adaptive, adapts=True)
+        self._asking = Asking(
+            ladder.settings.request_packets,
+            counted=ladder.settings.adaptive,
+            adapts=True,
+            carried=lambda: ladder.hearing.carried,
+        )
         self._next_seen = 0
         self._tries = 0
         self._vain_ticks = 0  # since a logger has sent anything that was asked for
@@ -53,6 +59,10 @@ class LoggerRepair(Repair):
         """
         promise = "eventual" if settings.loggers and not settings.loss_patience else "eventual-or-lost"
         return Declares(promises=(promise, "durable"), needs=(LOGGERS, LAST_PACKETS), provides=(LOG_REPAIR,))
+
+    def messages(self) -> Mapping[type, MessageHandler]:
+        """That a packet cannot be sent is an answer, too."""
+        return {NeverSent: self._declined}
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """A logger is told how far everything is here: the derived acknowledgement (000 §5.2)."""
@@ -79,12 +89,17 @@ class LoggerRepair(Repair):
         return self.ladder.settings.adaptive and bool(self.ladder.roster.loggers) and now >= self._congested_until
 
     def ready(self) -> bool:
-        """Whether anybody can be asked; a logger can turn to the senders themselves."""
+        """Whether anybody in reach can be asked; a logger can turn to the senders themselves."""
+        roster = self.ladder.roster
+        return self.ladder.is_logger or any(logger in roster.members for logger in roster.loggers)
+
+    def _hopes(self) -> bool:
+        """Whether there is anybody to wait for: a logger that is away will be back."""
         return self.ladder.is_logger or bool(self.ladder.roster.loggers)
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask a logger at once, and again until it comes."""
-        if not self.ready():
+        if not self._hopes():
             self.ladder.gaps.escalate(now, self, sender, first, last, "no logger", out)
             return
         self._asking.add(sender, first, last)
@@ -112,6 +127,12 @@ class LoggerRepair(Repair):
             self._asking.asked(now, self._send(some, out), some)
             self._soon.arm(self._asking.overdue(now))
 
+    def _declined(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
+        """Others may still send them (`absences`); but nobody waits for these answers, and there is room for more."""
+        self._asking.declined(now, source, message.numbers)
+        if self._asking.wants_new():
+            self._ask(now, None, out)
+
     def _ask_again(self, now: float, out: Effects) -> None:
         """Some of it was lost on its way, or its answer was: that need not wait for the next tick."""
         self._soon.set(self._asking.overdue(now))
@@ -119,7 +140,7 @@ class LoggerRepair(Repair):
             self._ask(now, None, out)
 
     def _tick(self, now: float, out: Effects) -> None:
-        if not self.ready():
+        if not self._hopes():
             self._pass_on_everything(now, "no logger", out)
             return
         if self._is_out_of_patience():

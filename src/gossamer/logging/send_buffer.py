@@ -10,7 +10,8 @@ Once there was a logger, packets are kept whether or not there is one now: it ma
 when there is no more room is a choice (`when_unlogged`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER
@@ -170,18 +171,32 @@ class SendBuffer(Keeper):
         """Repeat the oldest packets that were not, at most `most` or, for 0, what may be on its way; False if none."""
         limit = self.ladder.settings.request_packets
         room = most or (limit - self._on_their_way if limit else UNLIMITED)
-        overdue = RangeSet()
-        for seqno in self._kept:
-            if seqno >= self._overdue_below or len(overdue) >= room:
-                break
-            if seqno >= self._repeated_below:
-                overdue.add(seqno)
+        loggers = self._whom()
+        overdue = self._overdue(loggers, room)
         if overdue:
             self._repeated_below = overdue.last + 1
             self._on_their_way += len(overdue)
-            for logger in self._whom():
-                self.ladder.repair_queue.enqueue(now, logger, {self.ladder.me: overdue}, self._send, out)
+            for logger in loggers:
+                lacking = overdue.difference(self._copies.get(logger, _NOTHING))
+                if lacking:
+                    self.ladder.repair_queue.enqueue(now, logger, {self.ladder.me: lacking}, self._send, out)
         return bool(overdue)
+
+    def _overdue(self, loggers: list[int], room: int) -> RangeSet:
+        """The oldest packets, at most `room`, that were there at the last tick and that one of these loggers lacks."""
+        numbers: Iterable[int] = self._kept
+        if self._copies:  # then most of what is kept may be in one log, and wait for another
+            first = max(next(iter(self._kept), 0), self._repeated_below)
+            span = RangeSet.span(first, self._overdue_below - 1) if first < self._overdue_below else RangeSet()
+            has = [self._copies.get(logger, _NOTHING) for logger in loggers]
+            numbers = span.difference(reduce(RangeSet.intersection, has)) if has else span
+        overdue = RangeSet()
+        for seqno in numbers:
+            if seqno >= self._overdue_below or len(overdue) >= room:
+                break
+            if seqno >= self._repeated_below and seqno in self._kept:
+                overdue.add(seqno)
+        return overdue
 
     def _whom(self) -> list[int]:
         """One logger, or as many as there should be copies."""

@@ -10,10 +10,11 @@ published meanwhile may come before t_join.
 It may be that nobody answered because all were busy for a moment, or cut off. A process that founded a group therefore
 keeps announcing itself; until it has met somebody, it takes in no packets, of which it could not tell the old from the
 new; and when it meets members of another group, the younger of two founders, or the one that is alone, joins as if it
-were new. If they do not answer (some can be heard and do not hear), it goes on as the founder that it is, and the views
-merge. A logger does so at once: it takes whatever it can get, and knows what was sent before it came. So do larger
-groups that were founded apart, in each of which somebody announces itself now and then: what either side has sent is
-then repaired as after a partition. `standing.py` has all of this as a table.
+were new, but is owed what was sent since its application was told that it is a member (`recently.py`). If they do not
+answer (some can be heard and do not hear), it goes on as the founder that it is, and the views merge. A logger does so
+at once: it takes whatever it can get, and knows what was sent before it came. So do larger groups that were founded
+apart, in each of which somebody announces itself now and then: what either side has sent is then repaired as after a
+partition. `standing.py` has all of this as a table.
 
 Views travel by gossip: a hash of the view in every gossip, the views themselves where hashes differ. That a member has
 left is told only to those that speak of it as a member: many come, publish and go, and would be in every view. To leave
@@ -29,12 +30,14 @@ from gossamer.core.declares import LOGGERS, Declares
 from gossamer.core.effects import BecomeMember, BecomeStranger, Multicast, NameTaken, Note, Unicast
 from gossamer.core.inputs import NamesakeHeard
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
-from gossamer.core.messages import Gossip, Join, Leave, MemberEntry, ViewUpdate
+from gossamer.core.messages import Gossip, Join, Leave, ViewUpdate
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.parts import Membership
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import rest_of
+from gossamer.core.views import MemberEntry
+from gossamer.membership.recently import KEPT_S, Recently
 from gossamer.membership.standing import TRANSITIONS, Event, Standing
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
 
@@ -86,6 +89,8 @@ class Sponsored(Membership):
         self._announced = 0
         self._silence = 0  # announcements since the others were heard
         self._has_founded = False
+        self._alone_since = inf  # when its application was told that it is a member, though it had met nobody
+        self._recently = Recently()
         self._sponsored = False  # whether it has enough sponsors, and waits for a moment before it is in
         self._returning: dict[int, None] = {}
         self._joining: dict[tuple[int, int], float] = {}  # by member and freshness: since when
@@ -140,7 +145,9 @@ class Sponsored(Membership):
         self._silence = 0
 
     def round_over(self, now: float, number: int, out: Effects) -> None:
-        """Forget those that wanted to join and never came."""
+        """Forget those that wanted to join and never came; note where everything is, for those that come late."""
+        if self.ladder.settings.found_after and self._standing.is_inside and self._recently.is_due(now):
+            self._recently.note(now, self._lasts())
         if self._joining or self.ladder.roster.joining:
             self._forget_newcomers(now, out)
 
@@ -217,9 +224,10 @@ class Sponsored(Membership):
             knows_new = self._sponsors or self._has_founded or self.ladder.is_logger
             self._happens(Event.UNANSWERED_AGAIN if knows_new else Event.UNANSWERED)
             self._has_founded = True
+            self._alone_since = min(now, self._alone_since)
             self._become_member(now, out)
         elif self._standing is Standing.JOINING:
-            out.append(Multicast(Join(self._entry(JOINING), self._resume)))
+            out.append(Multicast(Join(self._entry(JOINING), self._resume, self._alone_us(now))))
         elif self._standing is Standing.LEAVING:
             out.append(Multicast(Leave(self._freshness)))
             left = self._view.left_since(int((now - _NEWS_S) * 1e6))[-_NEWS_MAX:]
@@ -231,6 +239,9 @@ class Sponsored(Membership):
                 return
             out.append(Multicast(ViewUpdate([self._entry(MEMBER)], answer=True)))  # somebody else may found one, too
         self._announcing.set(now + self.ladder.settings.gossip_period)
+
+    def _alone_us(self, now: float) -> int:
+        return max(0, int((now - self._alone_since) * 1e6)) if self._alone_since < inf else 0
 
     def _beacon(self, now: float, out: Effects) -> None:
         """Each of n members speaks once in about n periods. Members that know it do nothing; others answer.
@@ -258,7 +269,9 @@ class Sponsored(Membership):
         out.append(Multicast(ViewUpdate([entry])))
 
     def _entry(self, status: int) -> MemberEntry:
-        return MemberEntry(self.ladder.me, status, self._freshness, self.ladder.is_logger, self.ladder.address)
+        return MemberEntry(
+            self.ladder.me, status, self._freshness, self.ladder.is_logger, self.ladder.address, self.ladder.name
+        )
 
     def _count_sponsor(self, now: float, source: int, message: ViewUpdate, out: Effects) -> None:
         mine = next((e for e in message.entries if e.member == self.ladder.me), None)
@@ -291,7 +304,10 @@ class Sponsored(Membership):
 
     def _become_member(self, now: float, out: Effects) -> None:
         self.ladder.begin(self._t_join)
-        out.append(BecomeMember(dict(self._t_join)))  # first: what waited to be published goes with the new view
+        before_us = any(last >= 0 for sender, last in self._t_join.items() if sender != self.ladder.me)
+        missed = "sent while alone" if before_us and self._alone_us(now) > KEPT_S * 1e6 else ""
+        # first: what waited to be published goes with the new view
+        out.append(BecomeMember(dict(self._t_join), missed))
         self._declare(now, MEMBER, out)
 
     def _meet(self, now: float, entries: list[MemberEntry], out: Effects) -> None:
@@ -346,8 +362,18 @@ class Sponsored(Membership):
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
                 seen |= {sender: known.get(sender, -1) for sender in streams if sender != source}
+            elif message.alone_us:
+                seen |= self._seen_before(now - message.alone_us * 1e-6)
             entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
             out.append(Unicast(source, ViewUpdate(entries, seen=seen, sponsors=True)))
+
+    def _lasts(self) -> Horizon:
+        return {sender: stream.next - 1 for sender, stream in self.ladder.streams.items()}
+
+    def _seen_before(self, when: float) -> Horizon:
+        """How far everything was then, or when we came ourselves; a little earlier, since a message takes its time."""
+        then = self._recently.at(when - self.ladder.settings.gossip_period, self._lasts())
+        return {sender: max(last, self.ladder.streams[sender].start - 1) for sender, last in then.items()}
 
     def _note_return(self, source: int) -> None:
         """Whether a process that wants to join is a member that crashed: then there is something to go on with."""

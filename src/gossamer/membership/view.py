@@ -7,8 +7,8 @@ members that left are kept for a while as tombstones: without them, an old view 
 from collections.abc import Iterable
 from math import inf
 
-from gossamer.core.messages import MemberEntry
 from gossamer.core.signature import Signature
+from gossamer.core.views import MemberEntry
 
 LEFT, MEMBER, DISCONNECTED, JOINING = range(4)
 STATUS_NAMES = ("left", "member", "disconnected", "joining")

@@ -7,10 +7,10 @@ there is room again. What follows on waits together, so that hundreds of thousan
 few things to look at when it comes.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
-from gossamer.core.declares import Declares
+from gossamer.core.declares import HOLDING_BACK, Declares
 from gossamer.core.effects import Deliver, ReportLost
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.inputs import Received
@@ -66,7 +66,7 @@ class Fifo(Order):
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """The order of each sender."""
-        return Declares(promises=("fifo",))
+        return Declares(promises=("fifo",), provides=(HOLDING_BACK,))
 
     def is_full(self) -> bool:
         """Whether as much waits as may."""
@@ -114,6 +114,20 @@ class Fifo(Order):
                 self._wait(sender, held.run[: first - number], held.phase)
             elif number < first:
                 self._push(sender, number, held)
+
+    def taken_back(self, sender: int, first: int, last: int) -> None:
+        """What is left of a loss that waits is before these, or after them."""
+        again, held = RangeSet.span(first, last), self._held.pop(sender, [])
+        kept: list[Held] = []
+        for number, turn, waits in held:
+            if isinstance(waits, ReportLost):
+                left = RangeSet.span(waits.first, waits.last).difference(again).ranges()
+                kept += [(part[0], turn, ReportLost(sender, *part, waits.reason)) for part in left]
+            else:
+                kept.append((number, turn, waits))
+        if kept:
+            heapify(kept)
+            self._held[sender] = kept
 
     def _wait(self, sender: int, run: Run, phase: Phase) -> None:
         first, size_bytes = run[0].seqno, memory_of(run) if self._limit else 0

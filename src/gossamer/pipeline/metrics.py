@@ -139,17 +139,24 @@ from gaps where gap is not null group by all""",
         "per run and member: how many packets its buffer held, at most and on average over time",
         """with ends as (select run, max(t_ns) end_t from {trace} group by run),
 changes as (select run, member, t_ns, sum(case kind when 'store' then 1 else -1 end) change
-            from {trace} where kind in ('store', 'collect') and phase = 'buffer' group by run, member, t_ns),
+            from {trace} where kind in ('store', 'collect') and phase <> 'log' group by run, member, t_ns),
 levels as (select run, member, t_ns, sum(change) over w level,
                   lead(t_ns) over w next_t from changes window w as (partition by run, member order by t_ns))
 select run, member, max(level) peak, sum(level * (coalesce(next_t, end_t) - t_ns)) / max(end_t) mean
 from levels join ends using (run) group by run, member""",
     ),
+    "places": Metric(
+        "per packet: how many members kept it for long, where only some do (003)",
+        f"""{_with(_PUBLISHED)},
+kept as (select run, sender, seqno, count(distinct member) places
+         from {{trace}} where kind = 'store' and phase = 'long-term' group by all)
+select run, sender, seqno, coalesce(places, 0) places from published left join kept using (run, sender, seqno)""",
+    ),
     "occupancy": Metric(
         f"per run, member and window of {WINDOW_S} s: the most packets that its buffer held",
         f"""with changes as (
     select run, member, t_ns, sum(case kind when 'store' then 1 else -1 end) change
-    from {{trace}} where kind in ('store', 'collect') and phase = 'buffer' group by run, member, t_ns),
+    from {{trace}} where kind in ('store', 'collect') and phase <> 'log' group by run, member, t_ns),
 levels as (select run, member, t_ns, sum(change) over (partition by run, member order by t_ns) level from changes)
 select run, member, cast(floor(t_ns / {WINDOW_S * 1e9}) as int) frame, max(level) packets from levels group by all""",
     ),

@@ -23,6 +23,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from gossamer.core.errors import Error
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -47,7 +49,7 @@ SMALL_MACHINE: dict[str, str] = {
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-class PipelineError(ValueError):
+class PipelineError(Error, ValueError):
     """A Spark job that cannot be done; the message is one line that says what is wrong and what to do."""
 
 

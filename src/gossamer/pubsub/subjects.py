@@ -10,6 +10,8 @@ What `compile_pattern` returns expects subjects that passed `check_subject` when
 import re
 from collections.abc import Callable
 
+from gossamer.core.errors import Error
+
 SUBJECT_BYTES_MAX = 255
 
 # Controls are C0, DEL and C1; a surrogate has no UTF-8, so it could not travel.
@@ -22,7 +24,7 @@ _SUBJECT_RULE = f"{_RULE}; * and > are for subscriptions"
 _PATTERN_RULE = f"{_RULE}; * stands for one whole token, > as the last token for the rest"
 
 
-class SubjectError(ValueError):
+class SubjectError(Error, ValueError):
     """An invalid subject or pattern: the message names it and says what is allowed."""
 
 

@@ -33,14 +33,14 @@ class Subscriptions(Generic[K]):
     def __contains__(self, key: object) -> bool:
         return key in self._subscriptions
 
-    def add(self, pattern: str, where: str | None = None, *, key: K) -> None:
-        """Subscribe `key` to the subjects of `pattern`, with an optional filter.
+    def add(self, *patterns: str, where: str | None = None, key: K) -> None:
+        """Subscribe `key` to the subjects of any of the patterns, with an optional filter.
 
         SubjectError or FilterError if either is invalid, ValueError for a key that is in use; nothing is added then.
         """
         if key in self._subscriptions:
             raise ValueError(f"subscription {key!r} exists already: remove it first, or choose another key")
-        self._subscriptions[key] = compile_pattern(pattern), None if where is None else compile_where(where)
+        self._subscriptions[key] = _any_of(patterns), None if where is None else compile_where(where)
         self._remembered.clear()
 
     def remove(self, key: K) -> None:
@@ -62,3 +62,10 @@ class Subscriptions(Generic[K]):
             self._remembered.clear()
         self._remembered[subject] = found
         return found
+
+
+def _any_of(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    tests = [compile_pattern(pattern) for pattern in patterns]
+    if len(tests) == 1:
+        return tests[0]
+    return lambda subject: any(matches(subject) for matches in tests)

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from math import isinf
 from typing import NamedTuple, NoReturn
 
+from gossamer.core.errors import Error
 from gossamer.pubsub.predicates import (
     COMPARISONS,
     Attribute,
@@ -68,7 +69,7 @@ _OPERAND = f"an attribute, {_LITERAL}"
 _OPERATOR = f"{' '.join(COMPARISONS)} in, not in or startswith"
 
 
-class FilterError(ValueError):
+class FilterError(Error, ValueError):
     """A filter that cannot be parsed: the message says where, what was found and what was expected.
 
     It is one line and quotes the filter, with a caret before the place: `column 9: ...: price > ^and`.

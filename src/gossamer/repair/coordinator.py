@@ -5,10 +5,9 @@ it, and what they lack. When a partition heals, the coordinator of one side come
 it, in one message, what all of its side have and lack (`Descendants`). That one fills what it can (`descent`), asks
 for what it lacks itself, and goes on filling as that comes: redelivery down the tree and up.
 
-A packet that was lost in passing is asked for at once, of the nearest member on the priority list, and then in turn of
-the coordinator and of the next on the list (§4.1, the end); a member that lacks it, too, sends it on as soon as it
-comes. But while anybody is missing from the tree, nobody but the coordinator is asked: others may be behind a link
-that is about to be mended, and what crosses it should cross it once.
+A packet that was lost in passing is asked for at once, of a member near by (`wants`); a member that lacks it, too,
+sends it on as soon as it comes (§4.1, the end). But while anybody is missing from the tree, nobody but the coordinator
+is asked: others may be behind a link that is about to be mended, and what crosses it should cross it once.
 
 Null messages tell of last packets that were lost (`last_numbers`); a member that has more than the coordinator says
 so. Thus a packet that reached one member before its sender failed comes to everybody who is connected to that member
@@ -20,12 +19,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from gossamer.core.asking import Asking
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.effects import Multicast, Note, Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Descendants, IAmCoordinator, Request
-from gossamer.core.packet_sets import Horizon, PacketSets, take
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -34,6 +33,7 @@ from gossamer.repair.account import Account
 from gossamer.repair.coordinator_tree import CoordinatorTree
 from gossamer.repair.descent import Descent
 from gossamer.repair.last_numbers import LastNumbers
+from gossamer.repair.wants import Wants
 
 _REFRESH_S = 0.005
 """A coordinator hears from one of its followers this often on average, if there are many."""
@@ -41,10 +41,6 @@ _ENOUGH_PACKETS = 10_000
 """A buffer that keeps this many is taken to keep what a partition misses."""
 _HEALING_BEATS = 16
 """A heal is over if for so many null periods nothing came of it."""
-_PATIENT_TRIES = 3
-"""After so many tries in vain it is not for the coordinator alone to help."""
-_JUST_ASKED = -1
-"""In place of a number: the next tick is too soon to say that nothing has come."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
 
@@ -58,22 +54,14 @@ class Coordinator(Repair):
         self.account = Account()
         self.descent = Descent(ladder, self.account)
         self._numbers = LastNumbers(ladder)
-        self._asking = Asking(ladder.settings.request_packets)
-        self._new: PacketSets = {}  # what was found missing in this very instant
+        self.wants = Wants(ladder, self.tree, self.descent, self._move_on_old)
         self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
-        self._ticks = self._tries = self._refreshes = self._filled = 0
-        self._heads: Horizon = {}  # the first number of each sender that was wanted at the last tick
-        self._new_told = False  # whether any of it was learned from the tree
+        self._ticks = self._refreshes = self._filled = 0
         self._told = False  # whether the gap that is being found was learned from the tree
-        self._whole = True  # whether all members follow our coordinator, as it says
         self._was_whole = False  # whether all have followed us at any time
-        self._holders: dict[int, int] = {}  # by sender: a member that says it has its packets
-        self._fetching: PacketSets = {}  # what a side that has come back was asked for
         self._surplus: Horizon = {}  # what the coordinator seems to lack
         self._refresh_at = self._beat_at = self._healing_until = 0.0
         self._beat = ladder.timer(self._period_over)
-        self._instant_over = ladder.timer(self._ask_new)
-        self._retry = ladder.timer(self._tick)
         self._tell = ladder.timer(self._tell_surplus)
 
     @classmethod
@@ -128,7 +116,7 @@ class Coordinator(Repair):
 
     def retired(self, now: float, sender: int) -> None:
         """Nobody asks for its packets."""
-        self._holders.pop(sender, None)
+        self.wants.forget_sender(sender)
 
     @property
     def _period(self) -> float:
@@ -155,10 +143,10 @@ class Coordinator(Repair):
             if now < self._healing_until and self.account.filled > self._filled:
                 self._heal(now)
             self._filled = self.account.filled
-            self._whole = whole and now >= self._healing_until
+            self.tree.whole = whole and now >= self._healing_until
             self._was_whole |= whole
             if self.tree.speaks(now):  # event 5
-                out.append(Multicast(IAmCoordinator(self._numbers.named(), self._whole)))
+                out.append(Multicast(IAmCoordinator(self._numbers.named(), self.tree.whole)))
         elif self.tree.coordinator is not None and now >= self._refresh_at:
             self._refresh(now, self.tree.coordinator, out)
 
@@ -166,16 +154,17 @@ class Coordinator(Repair):
         """Say that we follow, and what we lack."""
         self._refresh_at = now + self._refresh_period * (0.75 + self.ladder.rng.random() / 2)
         self._refreshes += 1
-        missing = {} if self._whole else take(self._asking.wanted, 0)
-        out.append(Unicast(coordinator, Descendants(self._numbers.added(), missing)))
+        asks = self.descent.asks_for_all
+        out.append(Unicast(coordinator, Descendants(self._numbers.added(), self.wants.told(), asks=asks)))
         if self._refreshes % _MEASURE_REFRESHES == 0:
             self.tree.measure(now, out)
 
     def _report(self, now: float, coordinator: int, out: Effects) -> None:
         """Action 3: we led ourselves, and perhaps others, until now. Tell the coordinator of everybody."""
         self._refresh_at = now + self._refresh_period
-        self._whole = False
+        self.wants.turn_to_coordinator(now)
         out.append(Unicast(coordinator, self.descent.everything()))
+        self.descent.hand_over()
 
     def _led(self, now: float, source: int, message: IAmCoordinator, out: Effects) -> None:
         """Event 6, and a null message of all senders."""
@@ -184,7 +173,8 @@ class Coordinator(Repair):
             return
         if before != source:
             self._numbers.forget()
-        self._whole = message.whole
+            self.wants.turn_to_coordinator(now)
+        self.tree.whole = message.whole
         for sender, last in message.lasts.items():
             self._learn(now, sender, last, out)
         self._surplus = self._numbers.ahead(message.lasts)
@@ -220,11 +210,12 @@ class Coordinator(Repair):
             return
         leads = self.tree.leads
         if leads and (
-            message.complete or (self._was_whole and not self._whole and source not in self.descent.followers)
+            message.complete or (self._was_whole and not self.tree.whole and source not in self.descent.followers)
         ):
             self.account.healed(now, 1 + len(message.others), ongoing=now < self._healing_until)
             self._heal(now)
-        rest = self.descent.take_in(now, source, message, self._numbers.latest, leads)
+        comes = self.wants.fetched_for_all() if leads and not message.complete else {}
+        rest = self.descent.take_in(now, source, message, self._numbers.latest, leads, comes)
         if leads:
             self._learn_from(now, source, message, out)
         self.descent.tell(source, rest.missing, out)
@@ -232,6 +223,7 @@ class Coordinator(Repair):
         if self.tree.coordinator is None and lacks_something:
             self.tree.search(now, out)
         elif not leads and self.tree.coordinator not in (None, source) and (lacks_something or message.complete):
+            rest.asks &= not self.wants.includes(rest.missing)  # what we lack, too, we ask for ourselves
             out.append(Unicast(self.tree.coordinator, rest))
 
     def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
@@ -247,79 +239,49 @@ class Coordinator(Repair):
     def _fetch(self, now: float, sender: int, source: int, message: Descendants) -> None:
         """Ask this member for what it has, unless another was asked already.
 
-        What a side has that has come back nobody here has: it is for all that follow, but for that side.
+        What a side has that has come back nobody here has: it is for all that follow, but for that side. Who is asked
+        for it sends it to all of them by one multicast, so that it crosses the link once, and not back again. A logger
+        gets it from the senders, and sends it on.
         """
         stream = self.ladder.streams.get(sender)
         missing = RangeSet() if stream is None else stream.missing
         lacking = missing.difference(message.missing.get(sender, RangeSet()))
         lacking = RangeSet(lacking.within(0, message.lasts[sender]))
-        if message.complete:
-            self.descent.lacking_here({source, *message.others}, {sender: lacking})
-        lacking.subtract(self._fetching.get(sender, RangeSet()))
-        if lacking and not self.ladder.is_logger:
-            self._holders[sender] = source
-            self._fetching.setdefault(sender, RangeSet()).update(lacking)
-            self._new.setdefault(sender, RangeSet()).update(lacking)
-            self._asking.unask({sender: lacking})
-            self._heads[sender] = _JUST_ASKED
-            self._tries = 0
-            self._instant_over.set(now)
+        alone = self.tree.whole and not message.complete  # else a side is back, whichever of its members is heard first
+        others = () if alone else self.descent.others_than({source, *message.others})
+        if self.ladder.is_logger:
+            self.descent.lacking_here(others, {sender: lacking})
+        else:
+            self.wants.fetch(now, sender, source, lacking, others)
+            if others:
+                self.descent.followers.forget_packets(sender, lacking)  # some may have asked for them already
 
     # Gaps.
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """Ask at once, if it was lost in passing; else the coordinator, a moment later: many may lack the same."""
-        self._asking.add(sender, first, last)
+        """Ask for these, now or soon."""
         self._found.append((self._ticks, sender, first, last))
-        self._retry.arm(now + self.ladder.settings.retry_period)
-        if self._told and self.ladder.is_logger:
-            return  # senders repeat to a logger what it does not have: it asks for what does not come
-        self._new.setdefault(sender, RangeSet()).add(first, last)
-        self._heads.setdefault(sender, _JUST_ASKED)
-        self._new_told |= self._told
-        at_once = self.tree.leads or (self._whole and not self._told)
-        wait = 0.0 if at_once else self.ladder.rng.random() * self.descent.gather_s
-        self._instant_over.set(min(self._instant_over.deadline, now + wait))
+        self.wants.add(now, sender, first, last, told=self._told)
 
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn."""
-        self._asking.remove(sender, first, last)
+        self.wants.remove(sender, first, last)
+
+    def repaired(self, now: float, source: int, run: Run) -> None:
+        """Somebody has answered."""
+        self.wants.came(now, source, run)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more; others may wait for it."""
-        if self._asking.remove(sender, first, last):
+        if self.wants.closed(now, sender, first, last):
             if now < self._healing_until:
                 self._heal(now)
             self.account.received += last - first + 1
-            if self._asking.wants_more():
-                self._instant_over.set(now)
-        self.descent.came(now, sender)
+        self.descent.came(now, sender, first, last)
 
     def eager(self, now: float) -> bool:
         """What the tree has told, or a partition has kept, is not for others to ask for one by one."""
-        return self._told or (self.tree.coordinator is not None and not self._whole)
-
-    def _ask_new(self, now: float, out: Effects) -> None:
-        new, told = self._new, self._new_told
-        self._new, self._new_told = {}, False
-        self._ask(now, new or None, self._whole and not told, out)
-
-    def _tick(self, now: float, out: Effects) -> None:
-        """Ask again of whichever senders nothing has come that comes next: what is filled comes in order."""
-        before, self._heads = self._heads, {s: numbers.first for s, numbers in self._asking.wanted.items()}
-        stuck = {s: self._asking.wanted[s] for s, first in self._heads.items() if before.get(s, first) == first}
-        self._move_on_old(now, bool(stuck), out)
-        self._asking.tick(now)
-        if not self._asking.wanted:
-            self._tries = 0
-            self._fetching.clear()
-            return
-        if stuck:
-            self._fetching = {s: numbers for s, numbers in self._fetching.items() if s not in stuck}
-            self._ask(now, stuck, self._whole and self._tries % 2 == 1, out)
-            self._tries += 1
-        self._asking.age()
-        self._retry.set(now + self.ladder.settings.retry_period)
+        return self._told or (self.tree.coordinator is not None and not self.tree.whole)
 
     def _move_on_old(self, now: float, stuck: bool, out: Effects) -> None:
         """A gap that nobody fills goes to the next repair, or is lost.
@@ -328,7 +290,7 @@ class Coordinator(Repair):
         wait for them, only time in which all members are in the tree counts, and in which nothing else came.
         """
         settings = self.ladder.settings
-        if stuck and (self._whole or settings.loss_patience or self._is_relieved()):
+        if stuck and (self.tree.whole or settings.loss_patience or self._is_relieved()):
             self._ticks += 1
         usual = settings.peer_rounds * settings.gossip_period
         oldest = self._ticks - self.ladder.gaps.patience(self, usual) / settings.retry_period
@@ -342,8 +304,8 @@ class Coordinator(Repair):
         return any(repair.ready() for repair in repairs[repairs.index(self) + 1 :])
 
     def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
-        for first, last in numbers.intersection(self._asking.wanted.get(sender, RangeSet())).ranges():
-            self._asking.remove(sender, first, last)
+        for first, last in numbers.intersection(self.wants.wanted.get(sender, RangeSet())).ranges():
+            self.wants.remove(sender, first, last)
             self.ladder.gaps.escalate(now, self, sender, first, last, why, out)
 
     def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
@@ -351,38 +313,6 @@ class Coordinator(Repair):
         if self._is_relieved():
             for sender, numbers in message.gone.items():
                 self._move_on(now, sender, numbers, "collected", out)
-
-    # Asking.
-
-    def _ask(self, now: float, among: PacketSets | None, listed: bool, out: Effects) -> None:
-        """Ask for what is wanted among these, of the next member on our list or of the coordinator."""
-        coordinator = self.tree.coordinator
-        if coordinator is None:
-            return
-        wanted = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
-        if not wanted:
-            return
-        self._asking.asked(now, coordinator, wanted)
-        if self.tree.leads:
-            self._ask_below(wanted, out)
-        elif members := self._whom_else(listed):
-            out.append(Unicast(members[(self._tries + 1) // 2 % len(members)], Request(wanted)))
-        else:
-            out.append(Unicast(coordinator, Descendants({}, wanted)))
-
-    def _whom_else(self, listed: bool) -> list[int]:
-        """Whom to ask in place of the coordinator, if anybody.
-
-        What a coordinator does not give, perhaps because it joined later, anybody may have.
-        """
-        if self._tries >= _PATIENT_TRIES and self._tries % 2:
-            return self.ladder.roster.others()
-        return self.tree.list() if listed else []
-
-    def _ask_below(self, wanted: PacketSets, out: Effects) -> None:
-        """A coordinator asks whoever says that it has the packets, or their sender; later each that follows it."""
-        requests = self.descent.whom_to_ask(wanted, self._holders, self._tries)
-        out.extend(Unicast(member, Request(numbers)) for member, numbers in requests.items())
 
     def _requested(self, now: float, source: int, message: Request, out: Effects) -> None:
         """What is asked of us and lacking here, too, is passed on when it comes."""
@@ -393,7 +323,7 @@ class Coordinator(Repair):
 
     def partition(self, now: float) -> dict[str, Any]:
         """Where this member stands: its coordinator, who is on its side as far as it knows, and what was exchanged."""
-        standing = {"whole": self._whole, "missing": self._asking.wanted_count}
+        standing = {"whole": self.tree.whole, "missing": self.wants.count}
         seen = (
             self.descent.seen() | self.account.of_divisions(now) if self.tree.leads else {"followers": [], "absent": []}
         )

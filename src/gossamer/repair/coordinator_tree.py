@@ -37,6 +37,9 @@ class CoordinatorTree:
         self.since = 0.0
         """When that was found out."""
         self.changes = 0
+        self.whole = True
+        """Whether all members follow the coordinator, as it says."""
+        self._reported_to: int | None = None  # whom this member last told of those that followed it
         self._attached = attached
         self._ladder = ladder
         self._own = OwnList(ladder.me, _given(ladder.settings.lists))
@@ -52,6 +55,11 @@ class CoordinatorTree:
     def leads(self) -> bool:
         """Whether this member coordinates."""
         return self.coordinator == self._ladder.me
+
+    @property
+    def speaks_for_others(self) -> bool:
+        """Whether this member coordinates, or did, and has told its coordinator of those that followed it."""
+        return self.leads or self._reported_to == self.coordinator
 
     def speaks(self, now: float) -> bool:
         """Whether it is time for a coordinator to say so."""
@@ -122,7 +130,7 @@ class CoordinatorTree:
         if better:
             self._follow(now, source, source, "told", out)
             if led_itself:
-                self._attached(now, source, out)
+                self._attach(now, source, out)
         return better
 
     def _take_over(self, now: float, out: Effects) -> None:
@@ -134,6 +142,12 @@ class CoordinatorTree:
         self._heard_at = now
         self._timer.set(inf)
         self._become(now, coordinator, told_by, how, out)
+
+    def _attach(self, now: float, coordinator: int, out: Effects) -> None:
+        """Action 3: this member led itself, and perhaps others, until now."""
+        self._reported_to = coordinator
+        self.whole = False
+        self._attached(now, coordinator, out)
 
     def _become(self, now: float, coordinator: int, told_by: int, how: str, out: Effects) -> None:
         self.coordinator, self.since = coordinator, now
@@ -171,7 +185,7 @@ class CoordinatorTree:
             self._ladder.ignored["coordinators that cannot be"] += 1  # forged, or of another view
             return
         self._follow(now, found, source, "attached", out)
-        self._attached(now, found, out)
+        self._attach(now, found, out)
 
 
 def _given(lists: tuple[tuple[int, ...], ...]) -> Lists | None:

@@ -2,13 +2,19 @@
 
 A packet goes once to all that lack it, by one multicast with their addresses, within the limit of what a member may
 send. Those that ask a little later, while it waits for its turn, are served by the same multicast.
+
+What a whole side lacks may be more than its link carries at once, and only those behind the link notice. So a packet is
+not sent because it is lacking, but when it is `due`: because somebody has asked for it, which takes as much as its path
+carries (`core.asking`), or because it has just come here, at the pace of what we asked for ourselves.
 """
+
+from typing import Any
 
 from gossamer.core.effects import Multicast, Replay, Unicast
 from gossamer.core.ids import EVERYONE, PEER
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Collected, Descendants, NeverSent, Repair
-from gossamer.core.packet_sets import Horizon, PacketSets, count, difference, intersection, put, take, union
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, intersection, put, remove, union
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -17,8 +23,6 @@ from gossamer.repair.followers import RANGES_MAX, Followers
 
 _GATHER = 0.1
 """Of a null period: how long a coordinator waits for others that lack the same before it fills."""
-_BURSTS, _BURST_MIN = 4, 8
-"""What a member may ask for at a time is sent in so many bursts, since here nobody says how much it can take."""
 _RETURN_PERIODS = 2.0
 """If a member asks that was absent, others of its side are back, too, and will ask or be told of: wait for so long."""
 
@@ -32,8 +36,9 @@ class Descent:
         self._ladder = ladder
         self._gather_s = _GATHER * ladder.settings.null_period
         self._hold_until = 0.0
-        asked = ladder.settings.request_packets
-        self._burst = max(_BURST_MIN, asked // _BURSTS) if asked else 0
+        self._due: PacketSets = {}  # of what followers lack: to be sent as soon as may be
+        self._gathering: PacketSets = {}  # the same, when there was time for others to ask for it, too
+        self._gathered = ladder.timer(self._gather_over)
         self._timer = ladder.timer(self._fill)
 
     @property
@@ -46,9 +51,11 @@ class Descent:
         roster = self._ladder.roster
         return [m for m in roster.others_owed() if m not in self.followers and m not in roster.joining]
 
-    def seen(self) -> dict[str, list[int]]:
-        """Who follows, and who does not."""
-        return {"followers": sorted(self.followers), "absent": self.absent()}
+    def seen(self) -> dict[str, Any]:
+        """Who follows, and who does not, and where those were."""
+        absent, addresses = self.absent(), self._ladder.roster.addresses
+        places = {str(member): addresses[member] for member in absent if member in addresses}
+        return {"followers": sorted(self.followers), "absent": absent, "addresses": places}
 
     def whom_to_ask(self, wanted: PacketSets, holders: dict[int, int], tries: int) -> dict[int, PacketSets]:
         """Whom a coordinator asks for what: first those that have it, and each twice, for answers may be late."""
@@ -73,7 +80,18 @@ class Descent:
         lasts = {sender: stream.next - 1 for sender, stream in streams.items() if stream.next}
         missing = {s: stream.missing.copy() for s, stream in streams.items() if stream.missing}
         others = {m: difference(self.followers.lacking_of(m), missing) for m in self.followers}
-        return Descendants(lasts, missing, others, complete=True)
+        return Descendants(lasts, missing, others, complete=True, asks=self.asks_for_all)
+
+    @property
+    def asks_for_all(self) -> bool:
+        """Whether this member asks for everything that it lacks, at once."""
+        return not self._ladder.settings.request_packets
+
+    def hand_over(self) -> None:
+        """What followers lack is the business of another now."""
+        self.followers.lack_nothing()
+        self._due.clear()
+        self._gathering.clear()
 
     def credible(self, message: Descendants) -> bool:
         """Whether it is of a size that a group can have; counted if not."""
@@ -84,34 +102,60 @@ class Descent:
             return False
         return True
 
-    def take_in(self, now: float, source: int, message: Descendants, latest: Horizon, leads: bool) -> Descendants:
+    def take_in(
+        self, now: float, source: int, message: Descendants, latest: Horizon, leads: bool, comes: PacketSets
+    ) -> Descendants:
         """Action 4: remember what all of them lack; returns what this member cannot fill.
 
         `latest` is how far senders had come at our last null message, which left before any answer that led here: what
-        came before it, and is not in the message, did not reach its source.
+        came before it, and is not in the message, did not reach its source. What `comes` to all need not be filled.
         """
         common = union(message.missing, self._beyond(message, latest)) if message.complete else message.missing
-        rest: dict[int, PacketSets] = {}
+        members = self._members_in(source, message)
+        everything = common
+        for member in members[1:]:
+            everything = union(everything, message.others[member])
+        kept, rest = self._kept(everything), {}
         if message.complete:
             self._hold_until = now
         elif leads and source not in self.followers:
             self._hold_until = now + _RETURN_PERIODS * self._ladder.settings.null_period
-        for member in self._members_in(source, message):
+        named = bool(message.others) or not difference(kept, self.followers.lacking_of(source))
+        for member in members:
             lacking = union(common, message.others.get(member, {})) if member != source else dict(common)
             lacking.pop(member, None)  # nobody lacks its own packets
-            kept = self._kept(lacking)
             rest[member] = difference(lacking, kept)
             self.followers.heard(now, member)
-            self.followers.lacks(member, lacking if leads else kept)
-        self._timer.arm(now + self._gather_s)
+            asked = message.asks and member == source and not self.asks_for_all
+            to_fill = difference(lacking, comes) if leads else intersection(lacking, kept)
+            self.followers.lacks(member, to_fill, asked=asked)
+        if message.asks:
+            self._is_due(now, kept, known=named and not message.complete)
         others = {member: lacking for member, lacking in rest.items() if member != source}
-        return Descendants(message.lasts, rest.get(source, {}), others, message.complete)
+        return Descendants(message.lasts, rest.get(source, {}), others, message.complete, message.asks)
 
-    def lacking_here(self, elsewhere: set[int], numbers: PacketSets) -> None:
-        """Nobody that follows has these, but for some."""
-        for member in self.followers:
-            if member not in elsewhere:
-                self.followers.lacks(member, {s: n for s, n in numbers.items() if s != member})
+    def _is_due(self, now: float, numbers: PacketSets, *, known: bool) -> None:
+        """Send these, at once if it is known who else lacks them."""
+        if known:
+            self._due = union(self._due, numbers)
+            self._timer.set(now)
+        elif numbers:
+            self._gathering = union(self._gathering, numbers)
+            self._gathered.arm(now + self._gather_s)
+
+    def _gather_over(self, now: float, out: Effects) -> None:
+        self._due = union(self._due, self._gathering)
+        self._gathering = {}
+        self._fill(now, out)
+
+    def others_than(self, members: set[int]) -> tuple[int, ...]:
+        """Those that follow, but for some."""
+        return tuple(member for member in self.followers if member not in members)
+
+    def lacking_here(self, members: tuple[int, ...], numbers: PacketSets) -> None:
+        """None of these members, which follow, has these packets."""
+        for member in members:
+            self.followers.lacks(member, {s: n for s, n in numbers.items() if s != member})
 
     def asked_in_vain(self, member: int, wanted: PacketSets) -> None:
         """`member` has asked for these: what we lack ourselves it gets when it comes."""
@@ -119,9 +163,10 @@ class Descent:
         if here := intersection(wanted, lacking):
             self.followers.lacks(member, here)
 
-    def came(self, now: float, sender: int) -> None:
-        """Something of `sender` has come that was missing: somebody else may lack it."""
+    def came(self, now: float, sender: int, first: int, last: int) -> None:
+        """These have come, or are given up, and were missing: somebody else may lack them."""
         if self.followers.anybody_lacks(sender):
+            self._due.setdefault(sender, RangeSet()).add(first, last)
             self._timer.set(now)
 
     def tell(self, source: int, rest: PacketSets, out: Effects) -> None:
@@ -147,6 +192,7 @@ class Descent:
             possible = self._kept({sender: numbers}).get(sender, RangeSet())
             awaited = RangeSet() if stream is None else numbers.intersection(stream.missing)
             self.followers.forget_packets(sender, numbers.difference(possible).difference(awaited))
+        self._due = intersection(self._due, self.followers.lacking())
         self._fill(now, out)
 
     def _members_in(self, source: int, message: Descendants) -> list[int]:
@@ -177,18 +223,16 @@ class Descent:
         return found
 
     def _fill(self, now: float, out: Effects) -> None:
-        """Send what is lacking and kept; only so much at a time that receivers can take it."""
+        """Send what is due, lacking and kept."""
         if now < self._hold_until:
             self._timer.set(self._hold_until)
             return
-        kept = self._kept(self.followers.lacking())
+        kept = self._kept(intersection(self._due, self.followers.lacking()))
         if kept:
-            some = take(kept, self._burst)
-            self._ladder.repair_queue.enqueue(now, EVERYONE, some, self._send, out)
-            if count(some) < count(kept):
-                self._timer.set(now + self._gather_s)
+            self._ladder.repair_queue.enqueue(now, EVERYONE, kept, self._send, out)
 
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
+        remove(self._due, sender, first, last)
         for seqno in range(first, last + 1):
             members = self.followers.take(sender, seqno)
             if members:

@@ -18,7 +18,7 @@ from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ids import PEER, Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Digest, Gossip, Repair, Solicit
-from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets, difference
 from gossamer.core.packets import Packet, Run, Span
 from gossamer.core.parts import Repair as RepairRung
 from gossamer.core.ranges import Range, RangeSet
@@ -230,6 +230,12 @@ class DigestGossip(RepairRung):
         if solicit.round != self._round and self.ladder.settings.same_round:
             return  # opt. 1: a member that answers so late is not well, or the network is not
         kept = {s: self.ladder.buffer.kept_of(s, numbers) for s, numbers in solicit.wanted.items()}
+        self._send_kept(now, source, kept, out)
+        rest = difference(solicit.wanted, kept)
+        if rest:
+            self.ladder.buffer.pass_on(now, source, rest, out)
+
+    def _send_kept(self, now: float, source: int, kept: PacketSets, out: Effects) -> None:
         for sender, first, last in self._in_order(kept):
             newest_first = range(last, first - 1, -1)
             for seqno in newest_first if self.ladder.settings.recent_first else reversed(newest_first):

@@ -4,6 +4,9 @@ A gap is asked for at once, and then in every round until it is filled, each tim
 note that a packet was collected moves the gap on to the next repair; so does, as a fail-safe, a number of rounds. Where
 no repair could take over (there is no logger), somebody else may still keep the packet: then with `loss_patience` only
 the note of the packet's sender counts, or of all members in reach, and the fail-safe takes that long.
+
+Where only some members keep a packet for long (003 §5), a gap that has lasted for as long as everybody keeps packets is
+asked for of one of those, in every round, and not of anybody.
 """
 
 from collections import deque
@@ -14,7 +17,7 @@ from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Gossip, Request
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packet_sets import PacketSets, difference, intersection, union
 from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
@@ -33,11 +36,19 @@ class NegativeGossip(Repair):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         again = ladder.settings.ask_again > 0  # then it is known here which requests were in vain
-        self._asking = Asking(ladder.settings.request_packets, counted=again, adapts=True, times_out=not again)
+        self._asking = Asking(
+            ladder.settings.request_packets,
+            counted=again,
+            adapts=True,
+            times_out=not again,
+            carried=lambda: ladder.hearing.carried,
+        )
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
         self._round = 0
+        self._earlier: deque[PacketSets] = deque()  # what was wanted at the ends of the last rounds, if that matters
+        self._directly: PacketSets = {}  # what was asked for in this round of members that surely keep it
         self._instant_over = ladder.timer(self._ask_new)
         self._moving: Timer | None = None  # rarely needed
 
@@ -82,8 +93,24 @@ class NegativeGossip(Repair):
             self._move_on_old(now, out)
         if not self._asking.wanted:
             self._notes.clear()
+        if self.ladder.buffer.selects:
+            self._ask_holders(now, out)
         if self._asking.wanted and self.ladder.gaps.has_say:  # what is not worth it is given up before it is gossiped
             self.ladder.gaps.worth_asking(now, self._asking.choose(), out)
+
+    def _ask_holders(self, now: float, out: Effects) -> None:
+        """What was missing when the short term began, and still is: only its bufferers have it by now."""
+        self._directly = {}
+        if not self._asking.wanted:
+            self._earlier.clear()
+            return
+        self._earlier.append({sender: numbers.copy() for sender, numbers in self._asking.wanted.items()})
+        if len(self._earlier) > self.ladder.settings.short_rounds:
+            old = intersection(self.ladder.gaps.urgent(self._not_on_its_way()), self._earlier.popleft())
+            holders, _ = self.ladder.buffer.holders_of(old, but=(self.ladder.me,))
+            for member, wanted in holders.items():
+                self._request(now, member, wanted, out)
+                self._directly = union(self._directly, wanted)
 
     def _time_passes(self, now: float) -> None:
         """At the end of a round: what was asked for in the one before will not come."""
@@ -108,7 +135,7 @@ class NegativeGossip(Repair):
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
-        gossip.missing = self.ladder.gaps.urgent(self._not_on_its_way())
+        gossip.missing = difference(self.ladder.gaps.urgent(self._not_on_its_way()), self._directly)
         self._asking.asked(now, to, gossip.missing)
         self._asking.age()
 

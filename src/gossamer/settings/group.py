@@ -12,17 +12,19 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
+from gossamer.core.names import NAME_CHARACTERS_MAX
 from gossamer.core.say import WorthRepairing
 from gossamer.core.schema import SettingError, as_type, check_value, setting
 from gossamer.core.settings import ProtocolSettings
-from gossamer.presets import LIVE, LIVE_PRESETS, PRESETS, preset
+from gossamer.presets import LIVE, LIVE_BUFFERS, LIVE_PRESETS, PRESETS, SIMULATED_ONLY, preset
 from gossamer.rungs import resumes
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address
 from gossamer.settings.outside import given_outside
 from gossamer.settings.planned import plan
 from gossamer.wire.keys import KEYS_MAX, KeyRing, parse_key
 
-NAME_CHARACTERS_MAX = 100
+AUTO = "auto"
+"""The interface by which this machine routes to the group's address."""
 
 
 class _NotGiven:
@@ -54,7 +56,9 @@ class Settings:
         "239.192.77.7:7700", "Multicast address and port where the group meets; for IPv6, like `[ff15::7777]:7700`."
     )
     interface: str = _setting(
-        "127.0.0.1", "The network interface, by address or name. With the default, nothing leaves this machine."
+        "127.0.0.1",
+        "The network interface, by address or name. With the default, nothing leaves this machine; but with a key the "
+        "default is `auto`: the interface by which this machine routes to the group, mostly that of the default route.",
     )
     key: str | None = _setting(
         None,
@@ -176,6 +180,8 @@ class Settings:
                 source, value = outside.get(one.name, (source, default() if callable(default) else default))
             value = _checked(source, value, hints[one.name], one.metadata)
             object.__setattr__(self, one.name, value)
+        if "interface" in missing and "interface" not in outside and self.key is not None:
+            object.__setattr__(self, "interface", AUTO)  # a group with a key is not for one machine
         _check_addresses(self)
         self.key_ring()
         self.protocol_settings(window=1)  # how large it is depends on the machine
@@ -184,10 +190,15 @@ class Settings:
         """The preset as live groups use it, with the tuning; `numbers` are the settings derived from the machine."""
         if "name" in self.tuning:
             raise SettingError("tuning: name the preset with Settings.protocol, not with tuning['name']")
+        if self.protocol not in LIVE_PRESETS:
+            raise SettingError(f"protocol = {self.protocol!r}: {SIMULATED_ONLY[self.protocol]}")
         mine = {"ordering": self.order, "when_unlogged": self.when_unlogged, "loss_patience": self.loss_patience}
         durability = {"durable": self.durable, "log_copies": self.copies}
-        live = {**LIVE, **mine, **durability, **numbers, **LIVE_PRESETS[self.protocol]}
+        buffers = LIVE_BUFFERS.get(self.tuning.get("buffering", ""), {})
+        live = {**LIVE, **mine, **durability, **numbers, **buffers, **LIVE_PRESETS[self.protocol]}
         protocol = preset(self.protocol, {**live, **self.tuning})
+        if protocol.membership == "synchronous":
+            raise SettingError(f"tuning: membership = 'synchronous': {SIMULATED_ONLY['virtual-synchrony']}")
         if protocol.lists or protocol.priority != "measured":
             raise SettingError("tuning: lists, and a priority other than 'measured', are for simulations only")
         if resumes(protocol) and self.name == _process_name():

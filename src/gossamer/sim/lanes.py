@@ -77,10 +77,12 @@ class Lanes:
         self._ordered = ordered  # whether a gap holds back what follows it
         self._lanes: dict[int, Lane] = {}
         self._arrivals: list[list[Any] | None] = [None] * members
+        self._stacks: list[Stack | None] = [None] * members
 
     def enter(self, stack: Stack) -> None:
         """A member begins, knowing nothing of any sender. One that does more than deliver packets stays outside."""
         self.clear(stack.me)
+        self._stacks[stack.me] = stack
         if stack.only_delivers():
             self._arrivals[stack.me] = stack.buffer.arrivals
             stack.keep_streams_in(LaneStreams(self, stack.me, stack.streams[stack.me]))
@@ -120,4 +122,8 @@ class Lanes:
                 indifferent.append(member)
             else:
                 asked.append(member)
+        for member in indifferent:
+            stack = self._stacks[member]
+            assert stack is not None, "it has entered"
+            stack.heard_again(now, happened, [])
         return asked, indifferent

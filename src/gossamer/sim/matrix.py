@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gossamer.core.schema import SettingError
 from gossamer.core.settings import ProtocolSettings
-from gossamer.rungs import check
+from gossamer.rungs import check, declared
 
 Row = dict[str, str]
 """One choice for each factor."""
@@ -38,6 +38,15 @@ _CHAINS: Final = (
     "negative coordinator",
     "negative coordinator logger",
     "acknowledged coordinator",
+    "negative exclusion",
+    "digest exclusion",
+    "acknowledged exclusion",
+    "srm exclusion",
+    "srm",
+    "srm logger",
+    "negative srm",
+    "srm digest logger",
+    "acknowledged srm",
 )
 
 _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that need, provide or exclude something
@@ -46,9 +55,14 @@ _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that
         "none": {"buffering": "none"},
         "age": {"buffering": "age", "gc_rounds": 5},
         "size": {"buffering": "size", "buffer_packets": 60},
+        "unstable": {"buffering": "unstable"},
+        "hashed": {"buffering": "hashed", "gc_rounds": 5, "bufferers": 3},
     },
     "heartbeat": {word: {"heartbeat": word} for word in ("none", "variable", "hashed")},
-    "membership": {word: {"membership": word} for word in ("static", "sponsored")},
+    "membership": {
+        **{word: {"membership": word} for word in ("static", "sponsored")},
+        "synchronous": {"membership": "synchronous", "exclude_after": 0.5},
+    },
     "loggers": {str(count): {"loggers": count} for count in (0, 1, 2)},
     "suspicion": {"off": {}, "on": {"suspect_after": 1.0}},
     "flow": {
@@ -57,14 +71,15 @@ _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that
         "admission": {"admission": 50},
         "window": {"window": 16, "patience": 0.1},
         "reach": {"window": 16, "patience": 0.1, "reach": 64},
+        "slowest": {"unstable_packets": 16},
     },
     "adaptive": {"no": {}, "yes": {"adaptive": True}},
-    "stability": {word: {"stability": word} for word in ("none", "aged", "acknowledged")},
+    "stability": {word: {"stability": word} for word in ("none", "aged", "acknowledged", "polled")},
+    "ordering": {word: {"ordering": word} for word in ("none", "fifo")},
     "recovery": {word: {"recovery": word} for word in ("at-most-once", "at-least-once")},
 }
 _FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that go with anything
     "first pass": {word: {"dissemination": word} for word in ("multicast", "trees", "copies")},
-    "ordering": {word: {"ordering": word} for word in ("none", "fifo")},
     "view": {"full": {}, "partial": {"view_size": 4}},
     "repairs": {"unicast": {}, "multicast": {"multicast_after": 2}, "regional": {"region_rtt": 0.02}},
     "requests": {"all": {}, "limited": {"request_packets": 16}},
@@ -111,9 +126,32 @@ def draw(rng: Random) -> Row:
 
 @lru_cache(maxsize=1)
 def _working() -> list[Row]:
-    """Every combination of the bound factors that is not refused."""
-    rows = (dict(zip(_BOUND, row, strict=True)) for row in product(*_BOUND.values()))
-    return [row for row in rows if not refusal(row)]
+    """Every combination of the bound factors that is not refused.
+
+    What a choice needs, provides and excludes depends on no other, so it is looked up once, not for a million rows.
+    """
+    rows: list[tuple[Row, set[str], set[str], set[str]]] = [({}, set(), set(), set())]
+    for at, (factor, choices) in enumerate(_BOUND.items()):
+        later = {word for f in list(_BOUND)[at + 1 :] for choice in _BOUND[f] for word in _words(f, choice)[1]}
+        grown = []
+        for row, needs, provides, excludes in rows:
+            for choice in choices:
+                more = _words(factor, choice)
+                n, p, e = needs | more[0], provides | more[1], excludes | more[2]
+                if n <= p | later and not e & p:
+                    grown.append(({**row, factor: choice}, n, p, e))
+        rows = grown
+    return [row for row, *_ in rows]
+
+
+@lru_cache(maxsize=1000)
+def _words(factor: str, choice: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """What a choice needs, provides and excludes."""
+    table = settings_of({factor: choice})
+    settings = ProtocolSettings(**{**table, "repair": tuple(table.get("repair", ()))})
+    found = [declares for name, _, declares in declared(settings) if name in FACTORS[factor][choice]]
+    needs, provides, excludes = ([w for d in found for w in getattr(d, of)] for of in ("needs", "provides", "excludes"))
+    return frozenset(needs), frozenset(provides), frozenset(excludes)
 
 
 def pairs_of(row: Row) -> set[Pair]:
@@ -162,7 +200,11 @@ def _with(pair: Pair, rng: Random) -> Row:
 
 @lru_cache(maxsize=1000)
 def _working_with(items: tuple[tuple[str, str], ...]) -> list[Row]:
-    return [row for row in _working() if all(row[factor] == choice for factor, choice in items)]
+    if not items:
+        return _working()
+    (factor, choice), *others = items
+    rows = _working_with(items[:1]) if others else _working()
+    return [row for row in rows if row[factor] == choice and all(row[f] == c for f, c in others)]
 
 
 def _pair(one: tuple[str, str], other: tuple[str, str]) -> Pair:

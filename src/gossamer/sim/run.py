@@ -24,6 +24,7 @@ from gossamer.stack import Stack
 from gossamer.trace.buffer import RowBuffer
 from gossamer.trace.recorder import Recorder
 
+_HEADERS_BYTES = 64
 GC_THRESHOLD = 500_000
 """Python looks for cyclic garbage after this many new objects. A run makes hardly any, and has millions of objects that
 live on: with the usual threshold, 700, a fifth of the time goes into scanning them again and again."""
@@ -73,10 +74,18 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
         "recovery": scenario.protocol.recovery,
         "bounds": bounds(scenario.protocol),
         "copies": scenario.protocol.log_copies,
-        "settle_s": settle_s(scenario.protocol, members),
+        "settle_s": max(settle_s(scenario.protocol, members), _refill_s(scenario)),
         "members": members,
         "scenario": scenario.as_dict(),
     }
+
+
+def _refill_s(scenario: Scenario) -> float:
+    """How long the slowest link takes to carry everything once more: nothing settles sooner on a slow network."""
+    topology, traffic = scenario.topology, scenario.traffic
+    slowest = min(topology.bandwidth, topology.slow_bandwidth) if topology.slow else topology.bandwidth
+    bits = 8 * (traffic.size + _HEADERS_BYTES) * traffic.rate * scenario.duration
+    return bits / slowest if slowest else 0.0
 
 
 def simulate(
@@ -135,7 +144,7 @@ def _settled(world: World, faults: Faults) -> Callable[[], bool]:
 
     def settled() -> bool:
         nonlocal since
-        if world.ledger.outstanding or world.publishing or faults.left:
+        if world.ledger.outstanding or world.publishing or faults.left or world.rejoins():
             since = -1.0
             return False
         if since < 0:

@@ -20,9 +20,11 @@ from gossamer.core.effects import (
     Effect,
     ForgetCollected,
     ForgetSender,
+    JoinAnew,
     Listen,
     MarkStable,
     Multicast,
+    MulticastRun,
     Note,
     Persist,
     Refuse,
@@ -36,7 +38,7 @@ from gossamer.core.effects import (
 from gossamer.core.ids import EVERYONE, LOGGER, Phase
 from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
-from gossamer.core.messages import Holdings, Message, Repair
+from gossamer.core.messages import Data, Holdings, Message, Repair
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
@@ -114,12 +116,14 @@ class World:
         self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
         self.publishing = 0
+        self._rejoining: dict[int, None] = {}
         self.suspicions = {"false": 0, "true": 0}
         """How often a member that was there was suspected, and how often one that was not."""
         self.parents: dict[int, int] = {}
         """Whom each member has found that it could follow: the coordinator tree; itself, if it found nobody."""
         self._execute: dict[type, Callable[[int, Any], None]] = {
             Multicast: self._multicast,
+            MulticastRun: self._multicast_run,
             Unicast: self._unicast,
             Deliver: self._deliver,
             Announce: self._announce,
@@ -138,6 +142,7 @@ class World:
             Listen: self._listen,
             BecomeMember: self._become_member,
             BecomeStranger: self._become_stranger,
+            JoinAnew: self._join_anew,
         }
 
     def rng(self, purpose: str) -> Random:
@@ -182,6 +187,8 @@ class World:
         view = self.view
         if self.self_organized and self.now > 0:  # it has to find out who is there, and where to begin
             view, horizon = (), {}
+            if recovers:
+                self._rejoining[member] = None
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
@@ -342,6 +349,10 @@ class World:
         self.recorder.sent(self.now, member, EVERYONE, message, size)
         self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops, effect.to)
 
+    def _multicast_run(self, member: int, effect: MulticastRun) -> None:
+        for packet in effect.run:
+            self._multicast(member, Multicast(Data(packet)))
+
     def _unicast(self, member: int, effect: Unicast) -> None:
         if self.states[member] == OFFLINE:
             return
@@ -455,11 +466,25 @@ class World:
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))
+        self._rejoining.pop(member, None)
         self.recorder.joined(self.now, member, effect.horizon)
         self.ledger.joined(self.now, member, effect.horizon)
 
     def _become_stranger(self, member: int, effect: BecomeStranger) -> None:
         self.leave(member)
+
+    def _join_anew(self, member: int, effect: JoinAnew) -> None:
+        """To the others it is as if it had crashed: so it is written down, and another stack takes its place."""
+        self.recorder.noted(self.now, member, "crash", "lost")
+        self.recorder.noted(self.now, member, "recover", "lost")
+        self.view = tuple(m for m in self.view if m != member)
+        self.ledger.excuse_member(self.now, member)
+        self.ledger.excuse_sender(self.now, member)
+        self.at(self.now, lambda _: self.bring_up(member, {}, recovers=True))
+
+    def rejoins(self) -> bool:
+        """Whether a member that lost its memory, or its membership, is not in again yet."""
+        return any(self.states[member] == UP for member in self._rejoining)
 
     def leave(self, member: int) -> None:
         """`member` is gone and owed nothing more."""

@@ -28,6 +28,7 @@ PROMISES: dict[str, str] = {
     "one-coordinator": "one-coordinator",
     "same-messages": "same-messages",
     "one-crossing": "one-crossing",
+    "virtual-synchrony": "virtual-synchrony",
 }
 """Every promise, and the checker that verifies it."""
 

@@ -21,6 +21,7 @@ from gossamer.spec.partitions import OneCrossing, SameMessages
 from gossamer.spec.promises import PROMISES, Metadata, promised
 from gossamer.spec.reliable import ReliableMulticast, ReliableMulticastWithCrashes
 from gossamer.spec.report import Findings, Report, Result, Violation
+from gossamer.spec.synchrony import VirtualSynchrony
 from gossamer.spec.views import OneView
 from gossamer.trace import reader
 from gossamer.trace.rows import Rows
@@ -53,6 +54,7 @@ CHECKERS: dict[str, Callable[[Metadata], Checker]] = {
         OneCoordinator,
         SameMessages,
         OneCrossing,
+        VirtualSynchrony,
     )
 }
 

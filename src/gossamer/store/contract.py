@@ -8,11 +8,12 @@ under `(sender, seqno)`. One process writes while any number may read. Everythin
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, Self
 
+from gossamer.core.errors import Error
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.store.service_time import ServiceTime
 
 
-class StoreError(Exception):
+class StoreError(Error):
     """The store cannot do what was asked; the message says why, and what to do."""
 
 

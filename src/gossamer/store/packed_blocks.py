@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from gossamer.core.checksum import crc32
+from gossamer.core.errors import Error
 from gossamer.store.contract import Damaged, LogEntry
 from gossamer.store.layout import DATAGRAM_BYTES_MAX
 
@@ -34,7 +35,7 @@ BLOCK_BYTES_MAX: Final = (
 ALL: Final = slice(None)
 
 
-class BlockError(ValueError):
+class BlockError(Error, ValueError):
     """A block whose table is damaged: nothing in it can be read."""
 
 

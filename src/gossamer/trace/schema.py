@@ -23,7 +23,8 @@ a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with 
 | view | member's view now holds peer with the status in phase |
 | suspect | member suspects peer |
 | crash, recover | phase `kept` or `lost` says what happened to its memory. A crash with phase `lost` empties \
-the member's buffer without collect rows; a log is durable and survives |
+the member's buffer without collect rows; a log is durable and survives. A member that was excluded from an agreed \
+view and joins anew has both rows, at the same time |
 | side | member is now on the side of the network named in phase, and reaches those on the same side. On a side \
 without a name it is alone: it is offline, or stands still. All begin on side `0` |
 | flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
@@ -31,15 +32,22 @@ what it published since the last such row will not be logged |
 | coordinator | member now follows peer, or leads itself and perhaps others (peer = member); phase `elected` if it has \
 taken over for itself, `attached` if sender answered its probe so, `told` if peer said it; with \
 phase `leaving` (peer = -1), that it follows nobody any more |
-| store, collect | (sender, seqno) entered or left a place of this member; phase `buffer` or `log` |
+| install | member has installed the agreed view with number seqno, whose members phase lists: from here on it \
+delivers what was sent in this view |
+| block | member has stopped sending in view seqno, because it is flushed (phase `flush`) or because no majority of it \
+is in reach (phase `no majority`) |
+| store, collect | (sender, seqno) entered or left a place of this member; phase `buffer`, `log`, or \
+`long-term`: what hashes to the member and is kept after the short term (003) |
 | listen | member hears the group's multicast from now on (phase `on`), or has left it (phase `off`) |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
 """
 
+from gossamer.core.errors import Error
+
 KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
-    *("side", "flush", "listen", "parity", "coordinator"),
+    *("side", "flush", "listen", "parity", "coordinator", "install", "block"),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 
@@ -65,5 +73,5 @@ Row = tuple[int, int, str, int, int, int, int, str]
 """(t_ns, member, kind, sender, seqno, peer, bytes, phase): a row without its run."""
 
 
-class TraceError(ValueError):
+class TraceError(Error, ValueError):
     """A trace that cannot be read, written or checked; its message is one line that says what is wrong."""

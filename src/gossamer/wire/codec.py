@@ -15,10 +15,11 @@ from struct import Struct
 from typing import Any, Final, TypeVar
 
 from gossamer.core.checksum import crc32
+from gossamer.core.errors import Error
 from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
-    Challenge,
+    AskAll,
     Collected,
     Confirm,
     Confirmed,
@@ -37,22 +38,25 @@ from gossamer.core.messages import (
     LetGo,
     LossReport,
     Message,
+    MulticastAgain,
     NeverSent,
     Parity,
     Piece,
-    Probe,
-    Profile,
     Progress,
-    Proof,
     Recall,
     Repair,
     Request,
+    RequestFor,
     Seek,
     SeenReport,
+    Session,
     Solicit,
+    StablePoll,
     ViewUpdate,
 )
-from gossamer.core.packets import Packet
+from gossamer.core.packets import Packet, Run
+from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
+from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, NewView, ViewBeat, ViewReady
 from gossamer.wire import gossip
 from gossamer.wire.fields import (
     BYTES,
@@ -74,27 +78,30 @@ VERSION: Final = 2
 _HEADER = Struct("!BBBBIQ")
 _SEQNO = Struct("!Q")
 HEADER_BYTES: Final = _HEADER.size
+SEQNO_BYTES: Final = _SEQNO.size
 CHECKSUM_BYTES: Final = 4
-DATA_BYTES: Final = HEADER_BYTES + _SEQNO.size + CHECKSUM_BYTES
+DATA_BYTES: Final = HEADER_BYTES + SEQNO_BYTES + CHECKSUM_BYTES
 """How many bytes a data datagram has besides its body."""
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
-_DATA, _REPAIR, _GOSSIP = 1, 2, 22
+DATA_CODE, REPAIR_CODE, _GOSSIP = 1, 2, 22
 _DATA_HEAD = Struct("!IIqq")
-_DATA_BEGINS: Final = int.from_bytes((MAGIC, VERSION, _DATA, 0))
+_DATA_BEGINS: Final = int.from_bytes((MAGIC, VERSION, DATA_CODE, 0))
 _BODY_AT: Final = _DATA_HEAD.size
 _INTACT: Final = 0x2144DF1C
 """The CRC-32 of anything that ends in its own CRC-32."""
 _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Ack: (3, (("have", PACKET_SETS),)),
     Request: (4, (("wanted", PACKET_SETS),)),
+    RequestFor: (38, (("requester", NUMBER), ("wanted", PACKET_SETS))),
+    MulticastAgain: (39, (("wanted", PACKET_SETS),)),
     Collected: (6, (("gone", PACKET_SETS),)),
     NeverSent: (7, (("numbers", PACKET_SETS), ("lost", FLAG))),
     Echo: (8, (("stamp", NUMBER),)),
     Heartbeat: (9, (("last", LAST),)),
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
     Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
-    Join: (13, (("entry", ENTRY), ("resume", FLAG))),
+    Join: (13, (("entry", ENTRY), ("resume", FLAG), ("alone_us", NUMBER))),
     Leave: (14, (("freshness", NUMBER),)),
     SeenReport: (16, (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER))),
     LetGo: (26, (("over", FLAG),)),
@@ -109,8 +116,16 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     IAmCoordinator: (36, (("lasts", HORIZON), ("whole", FLAG))),
     Descendants: (
         37,
-        (("lasts", HORIZON), ("missing", PACKET_SETS), ("others", PACKET_SETS_BY_MEMBER), ("complete", FLAG)),
+        (
+            ("lasts", HORIZON),
+            ("missing", PACKET_SETS),
+            ("others", PACKET_SETS_BY_MEMBER),
+            ("complete", FLAG),
+            ("asks", FLAG),
+        ),
     ),
+    AskAll: (50, (("wanted", PACKET_SETS), ("distances", HORIZON))),
+    Session: (51, (("lasts", HORIZON), ("stamp", NUMBER), ("echoes", HORIZON))),
     Recall: (17, (("since_ns", NUMBER),)),
     Holdings: (
         23,
@@ -123,10 +138,43 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
         ),
     ),
     Probe: (19, (("nonce", NUMBER), ("aloud", FLAG), ("padding", BYTES))),
+    WhoKeeps: (40, (("nonce", NUMBER), ("sender", NUMBER), ("seqno", NUMBER), ("padding", BYTES))),
     Profile: (20, (("nonce", NUMBER), ("text", BYTES))),
     Challenge: (29, (("nonce", NUMBER),)),
+    Call: (31, (("member", NUMBER),)),
     Proof: (30, (("nonce", NUMBER),)),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
+    StablePoll: (60, (("last", LAST), ("stable", LAST))),
+    ViewBeat: (61, (("view", NUMBER), ("attempt", NUMBER), ("settled", FLAG))),
+    EnterView: (62, (("entry", ENTRY), ("first", NUMBER))),
+    Flush: (63, (("view", NUMBER), ("attempt", NUMBER), ("out", HORIZON))),
+    NewView: (
+        64,
+        (
+            ("view", NUMBER),
+            ("attempt", NUMBER),
+            ("entries", ENTRIES),
+            ("cut", HORIZON),
+            ("starts", HORIZON),
+            ("holders", HORIZON),
+            ("decided", FLAG),
+        ),
+    ),
+    FlushAnswer: (
+        65,
+        (
+            ("view", NUMBER),
+            ("attempt", NUMBER),
+            ("have", HORIZON),
+            ("by", NUMBER),
+            ("accepted_attempt", NUMBER),
+            ("entries", ENTRIES),
+            ("cut", HORIZON),
+            ("starts", HORIZON),
+        ),
+    ),
+    ViewReady: (66, (("view", NUMBER), ("attempt", NUMBER))),
+    Excluded: (67, (("view", NUMBER),)),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
@@ -134,7 +182,7 @@ _BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items(
 assert len(_BY_CODE) == len(_FIELDS), "each message has a code of its own"
 
 
-class WireError(ValueError):
+class WireError(Error, ValueError):
     """Bytes that are not a datagram of ours; the message says why."""
 
 
@@ -154,7 +202,7 @@ def encode(header: Header, message: Message) -> bytes:
     if isinstance(message, Data):
         return encode_packet(header.group, message.packet)
     if isinstance(message, Repair):
-        head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
+        head = _HEADER.pack(MAGIC, VERSION, REPAIR_CODE, 0, header.group, header.source)
         return checksummed(head + bytes([PHASES.index(message.phase)]) + encode_packet(header.group, message.packet))
     if isinstance(message, Gossip):
         out = bytearray(_HEADER.pack(MAGIC, VERSION, _GOSSIP, 0, header.group, header.source))
@@ -174,28 +222,38 @@ def encode_packet(group: int, packet: Packet) -> bytes:
     return b"".join((head, body, crc32(body, crc32(head)).to_bytes(CHECKSUM_BYTES, "little")))
 
 
-def decode_packets(
-    datagrams: Iterable[bytes | memoryview], group: int, otherwise: Callable[[Any], T]
-) -> list[Packet | T]:
-    """The packet of each intact data datagram of this group, quickly; for anything else, what `otherwise` makes of it.
+def decode_runs(
+    datagrams: Iterable[bytes | memoryview], group: int, otherwise: Callable[[Any], T | None]
+) -> list[Run | T]:
+    """The runs of intact packets of this group among `datagrams`, quickly; for others, what `otherwise` makes of them.
 
-    Most datagrams are of that kind and come many at a time, so this is a loop without a call for each.
+    Most datagrams are packets that follow on, and come many at a time: this is a loop without a call of ours for each.
     """
-    found: list[Packet | T] = []
+    found: list[Run | T] = []
+    run: Run = []
+    expected = by = -1
     head = _DATA_HEAD.unpack_from
     for datagram in datagrams:
         if len(datagram) >= DATA_BYTES:
             begins, of, sender, seqno = head(datagram)
             if begins == _DATA_BEGINS and of == group and sender >= 0 <= seqno and crc32(datagram) == _INTACT:
-                found.append(Packet(sender, seqno, bytes(datagram[_BODY_AT:-CHECKSUM_BYTES])))
+                packet = Packet(sender, seqno, bytes(datagram[_BODY_AT:-CHECKSUM_BYTES]))
+                if seqno == expected and sender == by:
+                    run.append(packet)
+                else:
+                    run, by = [packet], sender
+                    found.append(run)
+                expected = seqno + 1
                 continue
-        found.append(otherwise(datagram))
+        other = otherwise(datagram)
+        found += [] if other is None else [other]
+        expected = -1
     return found
 
 
 def repair_of(header: Header, phase: Phase, datagram: bytes) -> bytes:
     """The datagram of a repair that holds the origin's data datagram as it travelled."""
-    head = _HEADER.pack(MAGIC, VERSION, _REPAIR, 0, header.group, header.source)
+    head = _HEADER.pack(MAGIC, VERSION, REPAIR_CODE, 0, header.group, header.source)
     return checksummed(b"".join((head, bytes([PHASES.index(phase)]), datagram)))
 
 
@@ -220,7 +278,12 @@ def size(message: Message) -> int:
 
 def decode(datagram: bytes | memoryview) -> tuple[Header, Message]:
     """The header and the message of a datagram; WireError, never any other error, if it is not one."""
-    data = _intact(memoryview(datagram))
+    return decode_intact(_intact(memoryview(datagram)))
+
+
+def decode_intact(content: bytes | memoryview) -> tuple[Header, Message]:
+    """The same for a datagram without its checksum, which is known to be intact."""
+    data = memoryview(content)
     header, code = _decode_header(data)
     try:
         return header, _decode_message(header, code, data)
@@ -249,9 +312,9 @@ def _decode_header(data: memoryview) -> tuple[Header, int]:
 
 
 def _decode_message(header: Header, code: int, data: memoryview) -> Message:
-    if code == _DATA:
+    if code == DATA_CODE:
         return Data(_decode_packet(header, data))
-    if code == _REPAIR:
+    if code == REPAIR_CODE:
         return _decode_repair(header, data)
     if code != _GOSSIP and code not in _BY_CODE:
         raise WireError(f"unknown message code {code}")
@@ -284,6 +347,6 @@ def _decode_repair(header: Header, data: memoryview) -> Repair:
         raise WireError("repair is cut short or names no phase")
     inner = _intact(data[HEADER_BYTES + 1 :])
     origin, code = _decode_header(inner)
-    if code != _DATA or origin.group != header.group:
+    if code != DATA_CODE or origin.group != header.group:
         raise WireError("repair does not hold data of its group")
     return Repair(_decode_packet(origin, inner), PHASES[data[HEADER_BYTES]])

@@ -11,6 +11,7 @@ from itertools import accumulate, repeat
 from struct import Struct, error
 from typing import Final, NamedTuple
 
+from gossamer.core.names import name_of
 from gossamer.core.packets import Packet, Run
 from gossamer.wire import blocks
 from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes, Shape
@@ -55,6 +56,11 @@ class Event(NamedTuple):
     """The number of the packet that it came in; of the last one if it came in fragments."""
     time: float
     """Seconds since the epoch: when the first event of its packet was published."""
+
+    @property
+    def source(self) -> str:
+        """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
+        return name_of(self.sender)
 
 
 class Packer:
@@ -250,10 +256,16 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
         return []
     head = BODY.pack(EVENTS, time_ns) + blocks.HEAD.pack(0, each, length, len(name)) + name
     size = len(head) + each * length
+    if each == 1:  # as long as the first, up to the first that is not
+        run = payloads[start : start + count]
+        if len(set(map(len, run))) > 1:
+            run = run[: next(i for i, payload in enumerate(run) if len(payload) != length)]
+        bodies = list(map(head.__add__, run))
+        return bodies if sum(map(len, bodies)) == size * len(bodies) else []
     bodies = []
     for at in range(start, start + count * each, each):
         body = b"".join((head, *payloads[at : at + each]))
-        if len(body) != size or (each > 1 and len(set(map(len, payloads[at : at + each]))) > 1):
+        if len(body) != size or len(set(map(len, payloads[at : at + each]))) > 1:
             break
         bodies.append(body)
     return bodies
@@ -282,9 +294,14 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
     """
     new, none, head, begins = tuple.__new__, NO_ATTRIBUTES, _SIMPLE.unpack_from, _SIMPLE.size
     encoded, subject = b"", ""
+    alike, length = b"", -1  # how a packet of one event began, and how long it was: those published at once are alike
+    first, time = begins, 0.0
     for place in range(at, len(run)):
         packet = run[place]
         body = packet.body
+        if len(body) == length and body.startswith(alike):
+            events.append(new(Event, (subject, body[first:], none, packet.sender, packet.seqno, time)))
+            continue
         if len(body) < begins:
             return place
         kind, time_ns, form, count, size, width = head(body)
@@ -299,8 +316,10 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
                 return place
         time = time_ns / 1e9
         if count == 1:
+            alike, length = body[:first], len(body)
             events.append(new(Event, (subject, body[first:], none, packet.sender, packet.seqno, time)))
         else:
+            length = -1
             events += _rows((repeat(subject), blocks.split(body, first, count, size), repeat(none)), packet, time)
     return len(run)
 
@@ -335,10 +354,8 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
 
 def count_events(body: bytes) -> int:
     """How many events a body holds (a fragment 0: its event counts when it is complete); WireError if malformed."""
-    if len(body) >= _SIMPLE.size:  # quickly, if it is one block of the simplest form
-        kind, _, form, count, size, width = _SIMPLE.unpack_from(body)
-        if kind == EVENTS and not form and count and size and _SIMPLE.size + width + count * size == len(body):
-            return int(count)
+    if count := _count_simple(body):
+        return count
     if is_fragment(body):
         return 0
     total = 0
@@ -353,6 +370,35 @@ def count_events(body: bytes) -> int:
     except (ValueError, error) as reason:
         raise WireError(str(reason)) from None
     return total
+
+
+def count_in_run(run: Run) -> int:
+    """How many events the packets of a run hold, as `count_events` counts them; a malformed one holds none."""
+    total = each = 0
+    alike, length = b"", -1  # how a packet of one simple block began, and how long it was
+    for packet in run:
+        body = packet.body
+        if len(body) != length or not body.startswith(alike):
+            each = _count_simple(body)
+            alike, length = body[: _SIMPLE.size], len(body) if each else -1
+        total += each or _count_any(body)
+    return total
+
+
+def _count_any(body: bytes) -> int:
+    try:
+        return count_events(body)
+    except WireError:
+        return 0
+
+
+def _count_simple(body: bytes) -> int:
+    """How many events a body holds if it is one block of the simplest form: its beginning and length say so; else 0."""
+    if len(body) >= _SIMPLE.size:
+        kind, _, form, count, size, width = _SIMPLE.unpack_from(body)
+        if kind == EVENTS and not form and size and _SIMPLE.size + width + count * size == len(body):
+            return int(count)
+    return 0
 
 
 def is_fragment(body: bytes) -> bool:

@@ -8,13 +8,17 @@ from typing import Any, Protocol
 
 from gossamer.core import varint
 from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, Phase
-from gossamer.core.messages import Digest, MemberEntry
+from gossamer.core.messages import Digest
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.ranges import RangeSet
+from gossamer.core.views import MemberEntry
 
 PHASES: tuple[Phase, ...] = (FIRST_PASS, PEER, LOGGER)
 
 _ADDRESS_BYTES_MAX = 64
+_NAME_BYTES_MAX = 400
+_NAMED = 16
+"""The bit that says that a name follows; the statuses are below it."""
 
 Raw = bytes | memoryview
 
@@ -203,30 +207,43 @@ class _Digest:
 
 
 class _Entry:
-    """One member of a view; the status and whether it is a logger share a number."""
+    """One member of a view; the status, whether it is a logger and whether it has a name share a number."""
 
     def put(self, out: bytearray, value: MemberEntry) -> None:
-        address = value.address.encode()
         varint.put(out, value.member)
-        varint.put(out, value.status << 1 | value.logger)
+        varint.put(out, _flags(value))
         varint.put(out, value.freshness)
-        varint.put(out, len(address))
-        out += address
+        for text in (value.address, value.name) if value.name else (value.address,):
+            varint.put(out, len(text.encode()))
+            out += text.encode()
 
     def size(self, value: MemberEntry) -> int:
-        address = len(value.address.encode())
-        numbers = (value.member, value.status << 1 | value.logger, value.freshness, address)
-        return sum(map(varint.size, numbers)) + address
+        texts = [len(text.encode()) for text in ((value.address, value.name) if value.name else (value.address,))]
+        return sum(map(varint.size, (value.member, _flags(value), value.freshness, *texts))) + sum(texts)
 
     def get(self, data: Raw, at: int) -> tuple[MemberEntry, int]:
         member, at = _member(data, at)
         status, at = varint.get(data, at)
         freshness, at = _member(data, at)
-        length, at = varint.get(data, at)
-        if length > min(len(data) - at, _ADDRESS_BYTES_MAX):
-            raise ValueError(f"an address of {length} bytes is too long")
-        address = bytes(data[at : at + length]).decode("ascii")
-        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address), at + length
+        address, at = _text(data, at, _ADDRESS_BYTES_MAX)
+        name = ""
+        if status & _NAMED:
+            name, at = _text(data, at, _NAME_BYTES_MAX)
+            status ^= _NAMED
+            if not name:
+                raise ValueError("a member has a name without letters")
+        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address, name), at
+
+
+def _flags(entry: MemberEntry) -> int:
+    return entry.status << 1 | entry.logger | (_NAMED if entry.name else 0)
+
+
+def _text(data: Raw, at: int, bytes_max: int) -> tuple[str, int]:
+    length, at = varint.get(data, at)
+    if length > min(len(data) - at, bytes_max):
+        raise ValueError(f"an address or a name of {length} bytes is too long")
+    return bytes(data[at : at + length]).decode(), at + length
 
 
 class _Entries:

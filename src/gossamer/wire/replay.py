@@ -12,7 +12,7 @@ Refusal = Literal["replayed", "too old"]
 class ReplayWindow:
     """The counters seen by one receiver of one sealer."""
 
-    __slots__ = ("_bits", "_bytes", "_top")
+    __slots__ = ("_bits", "_bytes", "_top", "following")
 
     def __init__(self, size: int) -> None:
         """`size` in counters is a power of two, at least 64; up to 7 fewer are remembered."""
@@ -21,6 +21,8 @@ class ReplayWindow:
         self._bytes: Final = size >> 3
         self._bits: Final = bytearray(self._bytes)
         self._top = -1
+        self.following = 0
+        """The counter after the highest seen: from here on nothing is refused."""
 
     def base(self, low: int, span: int) -> int:
         """What to add to a counter of which we have only the part below `span`, to be as near to the highest as can be.
@@ -48,6 +50,22 @@ class ReplayWindow:
             self._clear(self._top + 1, min(at - self._top, self._bytes))
             self._top = at
         self._bits[at & self._bytes - 1] |= 1 << (counter & 7)
+        if counter >= self.following:
+            self.following = counter + 1
+
+    def mark_all(self, first: int, following: int) -> None:
+        """Remember all counters from `first` up to and without `following`, none of which was refused."""
+        while first < following and first & 7:
+            self.mark(first)
+            first += 1
+        while first + 8 <= following:
+            self.mark(first)
+            self._bits[(first >> 3) & self._bytes - 1] = 0xFF
+            first += 8
+            self.following = max(self.following, first)
+        while first < following:
+            self.mark(first)
+            first += 1
 
     def _clear(self, first: int, count: int) -> None:
         first &= self._bytes - 1

@@ -2,30 +2,30 @@
 
 A sealed datagram says in the clear all that is needed to open it, so that no earlier one need have arrived:
 
- 0  the header of the datagram, 16 bytes, but with the magic 'S': without being opened it cannot be taken for ours
+ 0  the header of the datagram, 16 bytes, but with the magic 'S' and a version of its own: without being opened it
+    cannot be taken for ours. Its source and the salt name an incarnation of a process
 16  key id, 4 bytes: which of the group's keys
-20  incarnation, 16 bytes: random, chosen by the sealer when its process started
-36  counter, 8 bytes: of all datagrams, of whatever kind, that this incarnation sealed; the upper half is never behind
-    the clock, in quarters of a second
-44  what followed the header, encrypted          .  tag, 16 bytes                     (44 bytes more than it was)
+20  salt, 8 bytes: random, chosen by the sealer when its process started
+28  counter, 8 bytes: of all datagrams, of whatever kind, that this sealer sealed; the upper half is never behind the
+    clock, in quarters of a second
+36  of a packet its number, 8 bytes: so what is encrypted is its body and nothing else
+ .  what followed, but for the checksum, encrypted          .  tag, 16 bytes           (32 bytes more than it was)
 
-Traffic key = HKDF-SHA256(group key; incarnation, upper half of the counter); nonce = the counter, in 96 bits;
-associated data = the first 44 bytes. A nonce never repeats under a key, because an incarnation is random and belongs
-to one `Sealer`, which counts upwards and refuses to wrap; the key changes by itself with the upper half of the
-counter, long before the limits of GCM.
+Traffic key = HKDF-SHA256(group key; source, salt, upper half of the counter); nonce = bytes 24 to 36, the counter after
+half of the salt; associated data = all that is in the clear. A nonce never repeats under a key: a salt is random and
+belongs to one `Sealer`, which counts upwards and refuses to wrap; the key changes by itself with the upper half of the
+counter, long before the limits of GCM. Two starts of a member that keeps its number, as loggers do, would have to draw
+the same salt and to seal in the same quarter of a second.
 
 What was recorded cannot be sent again later. Of an incarnation that it knows, a receiver takes each counter once. One
 that it does not know must be alive: its datagram was sealed since the receiver started (and since it last forgot an
 incarnation), and within a minute of now. So the clocks of a group may differ by a minute; one that is behind by a
 second is heard a second later by a receiver that has just started.
 
-The incarnation is carried and not derived from the source (which would save 8 bytes), so that a member may keep its
-number across a restart, as loggers do. The header is authentic either way.
-
 A repair is a header, the phase, and the origin's sealed datagram, verbatim; the repairer seals it like any other
 datagram. The outer seal is checked for replays, the inner one only for authenticity, since what it holds may be old or
 may have come before. Delivering a packet only once is the protocol's own work. A packet that was recovered by parity
-came in no datagram: the member that recovered it seals it in its sender's place.
+came in no datagram: the member that recovered it seals it in its sender's place, under its own salt.
 
 Anybody who holds the group key can speak as any member: sealing keeps outsiders out, but does not protect members from
 each other. Import this module only where it is needed: it needs `cryptography`, which the rest of `wire` does not.
@@ -34,20 +34,34 @@ each other. Import this module only where it is needed: it needs `cryptography`,
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gossamer.core.ids import Phase
 from gossamer.core.messages import Data, Repair
-from gossamer.wire.codec import HEADER_BYTES, MAGIC, VERSION, Header, WireError, decode
+from gossamer.core.packets import Packet, Run
+from gossamer.wire.codec import (
+    CHECKSUM_BYTES,
+    DATA_CODE,
+    HEADER_BYTES,
+    MAGIC,
+    REPAIR_CODE,
+    SEQNO_BYTES,
+    VERSION,
+    Header,
+    WireError,
+    checksummed,
+    decode_intact,
+)
 from gossamer.wire.fields import PHASES
 from gossamer.wire.keys import KEY_BYTES, KeyRing, key_id, new_key, parse_key
 from gossamer.wire.replay import ReplayWindow
 
 __all__ = [
     "KEY_BYTES",
+    "SALT_BYTES",
     "SEAL_BYTES",
     "KeyRing",
     "Opener",
@@ -57,32 +71,38 @@ __all__ = [
     "key_id",
     "new_key",
     "parse_key",
-    "repair_of",
 ]
 
-INCARNATION_BYTES: Final = 16
+SALT_BYTES: Final = 8
 COUNTER_MAX: Final = (1 << 64) - 1
 _EPOCH: Final = 1 << 32
 _TAG_BYTES: Final = 16
-_KEY_AT, _INCARNATION_AT, _COUNTER_AT, _DATA_AT = 16, 20, 36, 44
-_EPOCH_END: Final = _COUNTER_AT + 4
-_REPAIR_CODE, _REPAIR_AT = b"\x02", HEADER_BYTES + 1
-_GROUP_AND_SOURCE: Final = Struct("!IQ")
+_SOURCE_AT, _KEY_AT, _SALT_AT, _NONCE_AT, _COUNTER_AT, _COUNT_AT, _CLEAR_BYTES = 8, 16, 20, 24, 28, 32, 36
+_PACKET_CLEAR_BYTES: Final = _CLEAR_BYTES + SEQNO_BYTES
+_PACKET_BYTES_MIN: Final = _PACKET_CLEAR_BYTES + _TAG_BYTES
+_DATA_CODE, _REPAIR_CODE = bytes([DATA_CODE]), bytes([REPAIR_CODE])
 
-SEAL_BYTES: Final = _DATA_AT - HEADER_BYTES + _TAG_BYTES
+SEAL_BYTES: Final = _CLEAR_BYTES - HEADER_BYTES + _TAG_BYTES - CHECKSUM_BYTES
 """How much longer sealing makes a datagram; a repair of a sealed datagram is sealed twice."""
 
-_OPEN, _SEALED, _PAD = bytes([MAGIC]), b"S", bytes(4)
-_SEALED_VERSION: Final = _SEALED + bytes([VERSION])
-_OPEN_VERSION: Final = _OPEN + bytes([VERSION])
-_PREAMBLE: Final = Struct("!2s14s24sI")
-"""Magic and version, the rest of the header, the name of the traffic, the lower half of the counter."""
+_SEALED_VERSION: Final = b"S\x03"
+_OPEN_VERSION: Final = bytes([MAGIC, VERSION])
+_HEAD: Final = Struct("!28sQq")
+"""Of a packet: everything up to the counter, the counter, the number."""
+_NUMBERS: Final = Struct("!Iq")
+"""Of a packet, from `_COUNT_AT` on: the lower half of the counter, the number."""
+_GROUP_AND_SOURCE: Final = Struct("!IQ")
+_PACKET_BEGINS: Final = Struct("!2sBBI")
+_NOTHING: Final = bytes(_COUNT_AT)
+"""No datagram begins like this."""
+_VERSION_2, _VERSION_2_CLEAR_BYTES = b"S\x02", 44
 _COPY_MAX: Final = 4096
 """Up to this size, copying a piece out is quicker than taking a view of it."""
 
 Cipher = Callable[[bytes, bytes | memoryview, bytes], bytes]
 Clock = Callable[[], float]
 """Seconds since the epoch."""
+T = TypeVar("T")
 
 _CLOCK_BEGINS: Final = 1_577_836_800
 _TICKS_PER_S: Final = 4
@@ -100,10 +120,11 @@ def _ticks(clock: Clock) -> int:
     return int((clock() - _CLOCK_BEGINS) * _TICKS_PER_S)
 
 
-_Known = tuple[bytes, Cipher, ReplayWindow | None, bytes, int]
-"""The name of some traffic (key id, incarnation, upper half of the counter), its cipher, its window if it has one, the
-upper half of the counter again as the beginning of the nonce, and what to add to the lower half so that the datagrams
-of this sealer are counted one by one."""
+_Known = tuple[bytes, Cipher, ReplayWindow | None, int]
+"""The name of some traffic (source, key id, salt, upper half of the counter), its cipher, its window if it has one, and
+what to add to the lower half of the counter so that the datagrams of this sealer are counted one by one."""
+_ShortPath = tuple[bytes, Cipher, ReplayWindow, int, int]
+"""How the next packet of the sender that was heard last begins, its cipher, window and base, and the sender."""
 
 
 class SealError(WireError):
@@ -118,21 +139,21 @@ class SealError(WireError):
 
 
 class Sealer:
-    """Seals the datagrams of one incarnation. There must never be two sealers with one incarnation."""
+    """Seals the datagrams of one incarnation. There must never be two sealers with one salt."""
 
-    def __init__(self, keys: KeyRing, incarnation: bytes, counter: int = 0, *, clock: Clock = _timeless) -> None:
-        """`incarnation` is 16 new random bytes at each start of the process; `counter` is where to begin."""
-        if len(incarnation) != INCARNATION_BYTES:
-            raise ValueError(f"an incarnation has {INCARNATION_BYTES} bytes, this one has {len(incarnation)}")
+    def __init__(self, keys: KeyRing, salt: bytes, counter: int = 0, *, clock: Clock = _timeless) -> None:
+        """`salt` is 8 new random bytes at each start of the process; `counter` is where to begin."""
+        if len(salt) != SALT_BYTES:
+            raise ValueError(f"a salt has {SALT_BYTES} bytes, this one has {len(salt)}")
         self._keys: Final = keys
-        self._incarnation: Final = bytes(incarnation)
+        self._salt: Final = bytes(salt)
         self._counter = counter
         self._clock = clock
         self._until = -1
         self._until_s = 0.0
         self._generation = -1
-        self._name = b""
-        self._encrypt: Cipher
+        self._key_and_salt = b""
+        self._ciphers: dict[bytes, Cipher] = {}  # by source: ours, and those in whose place we seal
 
     @property
     def counter(self) -> int:
@@ -141,37 +162,70 @@ class Sealer:
 
     def seal(self, datagram: bytes) -> bytes:
         """The datagram, sealed with the key in use. SealError, and nothing is sealed, if no counter is left."""
-        if self._counter > self._until or self._generation != self._keys.generation or self._clock() >= self._until_s:
-            self._renew()
-        counter = self._counter
-        if datagram[:1] != _OPEN or len(datagram) < HEADER_BYTES:
-            raise SealError("short", "only a datagram with a header can be sealed")
-        self._counter = counter + 1
-        count = counter.to_bytes(8, "big")
-        head = b"".join((_SEALED, datagram[1:HEADER_BYTES], self._name, count))
-        data = datagram[HEADER_BYTES:] if len(datagram) < _COPY_MAX else memoryview(datagram)[HEADER_BYTES:]
-        return head + self._encrypt(_PAD + count, data, head)
+        at = HEADER_BYTES + (SEQNO_BYTES if datagram[2:3] == _DATA_CODE else 0)
+        if datagram[:2] != _OPEN_VERSION or len(datagram) < at + CHECKSUM_BYTES:
+            raise SealError("short", "only a datagram with a header and a checksum can be sealed")
+        return self._seal(datagram[2:HEADER_BYTES], datagram[HEADER_BYTES:at], datagram[at:-CHECKSUM_BYTES])
 
     def seal_many(self, datagrams: Iterable[bytes]) -> list[bytes]:
         """Each datagram, sealed."""
         return list(map(self.seal, datagrams))
 
-    def _renew(self) -> None:
+    def seal_repair(self, header: Header, phase: Phase, sealed: bytes) -> bytes:
+        """The sealed datagram of a repair that holds the origin's sealed datagram as it came."""
+        kind = _REPAIR_CODE + b"\x00" + _GROUP_AND_SOURCE.pack(header.group, header.source)
+        return self._seal(kind, b"", bytes([PHASES.index(phase)]) + sealed)
+
+    def seal_packets(self, group: int, run: Run) -> list[bytes]:
+        """The sealed datagrams of packets of one sender: a loop without calls, because a publisher does little else."""
+        self._prepare(len(run))
+        kind = _DATA_CODE + b"\x00" + _GROUP_AND_SOURCE.pack(group, run[0].sender)
+        begins, encrypt = _SEALED_VERSION + kind + self._key_and_salt, self._cipher(kind[6:])
+        head_of, next_counter = _HEAD.pack, self._counter
+        self._counter += len(run)
+        sealed: list[bytes] = []
+        for counter, packet in enumerate(run, next_counter):
+            head = head_of(begins, counter, packet.seqno)
+            sealed.append(head + encrypt(head[_NONCE_AT:_CLEAR_BYTES], packet.body, head))
+        return sealed
+
+    def _seal(self, kind: bytes, number: bytes, content: bytes) -> bytes:
+        self._prepare(1)
+        counter = self._counter
+        self._counter = counter + 1
+        head = b"".join((_SEALED_VERSION, kind, self._key_and_salt, counter.to_bytes(8, "big"), number))
+        return head + self._cipher(kind[6:])(head[_NONCE_AT:_CLEAR_BYTES], content, head)
+
+    def _prepare(self, count: int) -> None:
+        """Have a key under which the next `count` datagrams may be sealed."""
+        last = self._counter + count - 1
+        if last > self._until or self._generation != self._keys.generation or self._clock() >= self._until_s:
+            self._renew(count)
+
+    def _renew(self, count: int) -> None:
         """Take the key in use, until the upper half of the counter changes: when it is full, or time has passed."""
         ticks = _ticks(self._clock)
         if ticks > self._counter // _EPOCH:
             self._counter = min(ticks * _EPOCH + self._counter % _EPOCH, COUNTER_MAX)
+        if (self._counter + count - 1) // _EPOCH != self._counter // _EPOCH:
+            self._counter = min((self._counter // _EPOCH + 1) * _EPOCH, COUNTER_MAX)
         self._until_s = (ticks + 1) / _TICKS_PER_S + _CLOCK_BEGINS
-        if self._counter >= COUNTER_MAX:
+        if self._counter + count - 1 >= COUNTER_MAX:
             raise SealError("exhausted", "this incarnation has no counter left: begin a new one")
-        epoch = self._counter // _EPOCH
-        number = self._keys.using
-        key = self._keys.traffic_key(number, self._incarnation + epoch.to_bytes(4, "big"))
-        assert key is not None, "the key in use is installed"
-        self._encrypt = AESGCM(key).encrypt
-        self._name = number.to_bytes(4, "big") + self._incarnation
-        self._until = min((epoch + 1) * _EPOCH, COUNTER_MAX) - 1
+        self._ciphers.clear()
+        self._key_and_salt = self._keys.using.to_bytes(4, "big") + self._salt
+        self._until = min((self._counter // _EPOCH + 1) * _EPOCH, COUNTER_MAX) - 1
         self._generation = self._keys.generation
+
+    def _cipher(self, source: bytes) -> Cipher:
+        """The cipher for what is sealed now as coming from `source`."""
+        encrypt = self._ciphers.get(source)
+        if encrypt is None:
+            epoch = (self._until // _EPOCH).to_bytes(4, "big")
+            key = self._keys.traffic_key(self._keys.using, source + self._salt + epoch)
+            assert key is not None, "the key in use is installed"
+            encrypt = self._ciphers[source] = AESGCM(key).encrypt
+        return encrypt
 
 
 class Opener:
@@ -192,7 +246,7 @@ class Opener:
         """
         if incarnations_max < 1:
             raise ValueError(f"incarnations_max is {incarnations_max}: must be at least 1")
-        ReplayWindow(window)  # refuses a bad size now, not at the first datagram
+        self._none: Final = ReplayWindow(window)  # of nobody; refuses a bad size now, not at the first datagram
         self._keys: Final = keys
         self._window: Final = window
         self._max: Final = incarnations_max
@@ -212,42 +266,47 @@ class Opener:
 
     def knows(self, datagram: bytes) -> bool:
         """Whether this names an incarnation that was authentic before; cheap, to let strangers wait in a flood."""
-        return datagram[_INCARNATION_AT:_COUNTER_AT] in self._windows
+        return _incarnation(datagram[_SOURCE_AT:_COUNT_AT]) in self._windows
 
     def open(self, datagram: bytes, replay_check: bool = True) -> bytes:
         """The datagram as it was before it was sealed; SealError, never any other error, if it is not authentic.
 
-        `replay_check=False` is for what a repair holds: it may be old, or have been opened before.
+        `replay_check=False` is for what a repair or a log holds: it may be old, or have been opened before.
         """
+        return checksummed(self.open_content(datagram, replay_check))
+
+    def open_content(self, datagram: bytes, replay_check: bool = True) -> bytes:
+        """The same without the checksum, for `decode_intact`: that it is authentic says more."""
         if type(datagram) is not bytes:
             datagram = bytes(datagram)
-        if len(datagram) < _DATA_AT + _TAG_BYTES:
-            raise self._refuse(*_what_is_wrong(datagram))
-        sealed_version, head, name, epoch_count = _PREAMBLE.unpack_from(datagram)
-        if sealed_version != _SEALED_VERSION:
+        clear = _PACKET_CLEAR_BYTES if datagram[2:3] == _DATA_CODE else _CLEAR_BYTES
+        if len(datagram) < clear + _TAG_BYTES or datagram[:2] != _SEALED_VERSION:
+            if datagram[:2] == _VERSION_2 and not replay_check:
+                return self._open_version_2(datagram)
             raise self._refuse(*_what_is_wrong(datagram))
         if self._generation != self._keys.generation:
             self._forget_ciphers()
-        last = self._last
-        known = last if last is not None and last[0] == name else self._find(name, epoch_count)
-        _, decrypt, window, nonce, base = known
-        counter = base + epoch_count
+        last, name = self._last, datagram[_SOURCE_AT:_COUNT_AT]
+        count = int.from_bytes(datagram[_COUNT_AT:_CLEAR_BYTES], "big")
+        known = last if last is not None and last[0] == name else self._find(name, count)
+        _, decrypt, window, base = known
+        counter = base + count
         if replay_check and window is not None:
             reason = window.refuses(counter)
             if reason is not None:
                 raise self._refuse(reason, f"the datagram with counter {counter} is {reason}")
-        data = datagram[_DATA_AT:] if len(datagram) < _COPY_MAX else memoryview(datagram)[_DATA_AT:]
+        data = datagram[clear:] if len(datagram) < _COPY_MAX else memoryview(datagram)[clear:]
         try:
-            plain = decrypt(nonce + datagram[_EPOCH_END:_DATA_AT], data, datagram[:_DATA_AT])
+            plain = decrypt(datagram[_NONCE_AT:_CLEAR_BYTES], data, datagram[:clear])
         except InvalidTag:
             raise self._refuse("forged", "the datagram is not authentic") from None
         if known is not last:
-            if replay_check and window is None and not self._is_alive(int.from_bytes(name[20:], "big")):
+            if replay_check and window is None and not self._is_alive(int.from_bytes(name[-4:], "big")):
                 raise self._refuse("stale", "the datagram is not from now, and its sealer was not heard before")
             window = self._keep(known, replay_check)
         if replay_check and window is not None:
             window.mark(counter)
-        return b"".join((_OPEN_VERSION, head, plain))
+        return b"".join((_OPEN_VERSION, datagram[2:HEADER_BYTES], datagram[_CLEAR_BYTES:clear], plain))
 
     def open_many(self, datagrams: Iterable[bytes], replay_check: bool = True) -> list[bytes | None]:
         """Each datagram opened, or None in its place; `refused` counts why."""
@@ -259,15 +318,67 @@ class Opener:
                 opened.append(None)
         return opened
 
+    def open_runs(
+        self, datagrams: Iterable[bytes | memoryview], group: int, otherwise: Callable[[bytes], Packet | T | None]
+    ) -> list[Run | T]:
+        """The runs of packets of this group among `datagrams`, quickly; for all others, what `otherwise` makes of them.
+
+        Most datagrams are packets that follow on, and come many at a time, so this is a loop without a call of ours for
+        each. What is new to the window is marked there for many at once, before anybody else looks at the window.
+        """
+        found: list[Run | T] = []
+        run: Run = []
+        expected = by = -1
+        clear = _PACKET_CLEAR_BYTES
+        begins, decrypt, window, base, sender = self._short_path(group)
+        first = following = window.following
+        for datagram in datagrams:
+            sealed = datagram if type(datagram) is bytes else bytes(datagram)
+            is_next = sealed.startswith(begins) and len(sealed) >= _PACKET_BYTES_MIN
+            if is_next:
+                count, seqno = _NUMBERS.unpack_from(sealed, _COUNT_AT)
+                counter = base + count
+                is_next = counter >= following and seqno >= 0
+            if is_next:
+                data = sealed[clear:] if len(sealed) < _COPY_MAX else memoryview(sealed)[clear:]
+                try:
+                    body = decrypt(sealed[_NONCE_AT:_CLEAR_BYTES], data, sealed[:clear])
+                except InvalidTag:
+                    self._refuse("forged", "the datagram is not authentic")
+                    continue
+                if counter != following:
+                    window.mark_all(first, following)
+                    first = counter
+                following = counter + 1
+                packet = Packet(sender, seqno, body, sealed)
+            else:
+                window.mark_all(first, following)
+                opened = otherwise(sealed)
+                begins, decrypt, window, base, sender = self._short_path(group)
+                first = following = window.following
+                if not isinstance(opened, Packet):
+                    found += [] if opened is None else [opened]
+                    expected = -1
+                    continue
+                packet = opened
+            if packet.seqno == expected and packet.sender == by:
+                run.append(packet)
+            else:
+                run, by = [packet], packet.sender
+                found.append(run)
+            expected = packet.seqno + 1
+        window.mark_all(first, following)
+        return found
+
     def open_repair(self, repair: bytes) -> tuple[Header, Repair, bytes]:
         """What an opened repair (see `is_repair`) holds: header, message, and the origin's datagram, still sealed.
 
-        Keep the latter, to repair others with `repair_of`. WireError if it does not hold authentic data of its group.
+        Keep the latter, to repair others with `seal_repair`. WireError if it does not hold authentic data of its group.
         """
-        if not is_repair(repair) or len(repair) < _REPAIR_AT or repair[HEADER_BYTES] >= len(PHASES):
+        if not is_repair(repair) or len(repair) <= HEADER_BYTES or repair[HEADER_BYTES] >= len(PHASES):
             raise WireError("not a repair, or cut short, or it names no phase")
-        sealed = repair[_REPAIR_AT:]
-        origin, message = decode(self.open(sealed, replay_check=False))
+        sealed = repair[HEADER_BYTES + 1 :]
+        origin, message = decode_intact(self.open_content(sealed, replay_check=False))
         header = Header(*_GROUP_AND_SOURCE.unpack_from(repair, 4))
         if not isinstance(message, Data) or origin.group != header.group or header.source >= 1 << 63:
             raise WireError("repair does not hold data of its group")
@@ -281,17 +392,31 @@ class Opener:
         """What is needed to open traffic with this name; nothing is remembered, because it may be forged."""
         decrypt = self._ciphers.get(name)
         if decrypt is None:
-            number = int.from_bytes(name[:4], "big")
-            key = self._keys.traffic_key(number, name[4:])
-            if key is None:
-                raise self._refuse("unknown key", f"sealed with key {number:08x}, which is not installed")
-            decrypt = AESGCM(key).decrypt
-        window = self._windows.get(name[4:20])
-        return name, decrypt, window, _PAD + name[20:], _EPOCH if window is None else window.base(count, _EPOCH)
+            decrypt = self._decrypt(int.from_bytes(name[8:12], "big"), name[:8] + name[12:])
+        window = self._windows.get(_incarnation(name))
+        return name, decrypt, window, _EPOCH if window is None else window.base(count, _EPOCH)
+
+    def _decrypt(self, number: int, traffic: bytes) -> Cipher:
+        key = self._keys.traffic_key(number, traffic)
+        if key is None:
+            raise self._refuse("unknown key", f"sealed with key {number:08x}, which is not installed")
+        return AESGCM(key).decrypt
+
+    def _short_path(self, group: int) -> _ShortPath:
+        """For packets of this group from the member that was heard last; nothing begins like that if there is none."""
+        if self._generation != self._keys.generation:
+            self._forget_ciphers()
+        if self._last is None:
+            return _NOTHING, _never, self._none, 0, -1
+        name, decrypt, window, base = self._last
+        assert window is not None, "what was heard last has one"
+        sender = int.from_bytes(name[:8], "big")
+        begins = _PACKET_BEGINS.pack(_SEALED_VERSION, DATA_CODE, 0, group) + name if sender < 1 << 63 else _NOTHING
+        return begins, decrypt, window, base, sender
 
     def _keep(self, known: _Known, replay_check: bool) -> ReplayWindow | None:
         """Remember traffic that proved authentic; the traffic that was silent longest is forgotten."""
-        name, decrypt, window, nonce, base = known
+        name, decrypt, window, base = known
         self._ciphers[name] = decrypt
         self._ciphers.move_to_end(name)
         if len(self._ciphers) > 2 * self._max:
@@ -300,15 +425,30 @@ class Opener:
             return window
         if window is None:
             window = ReplayWindow(self._window)
-        incarnation = name[4:20]
+        incarnation = _incarnation(name)
         self._windows[incarnation] = window
         self._windows.move_to_end(incarnation)
         if len(self._windows) > self._max:
             self._windows.popitem(last=False)
             self._alive_since = max(self._alive_since, _ticks(self._clock) + 1)
             self.forgotten += 1
-        self._last = (name, decrypt, window, nonce, base)
+        self._last = (name, decrypt, window, base)
         return window
+
+    def _open_version_2(self, datagram: bytes) -> bytes:
+        """The content of a datagram that an older version sealed: logs are full of them.
+
+        There the incarnation was 16 random bytes, the counter in 96 bits the nonce, and number and checksum encrypted.
+        """
+        if len(datagram) < _VERSION_2_CLEAR_BYTES + _TAG_BYTES:
+            raise self._refuse(*_what_is_wrong(datagram))
+        clear, nonce = datagram[:_VERSION_2_CLEAR_BYTES], bytes(4) + datagram[36:44]
+        try:
+            decrypt = self._decrypt(int.from_bytes(datagram[16:20], "big"), datagram[20:40])
+            plain = decrypt(nonce, datagram[_VERSION_2_CLEAR_BYTES:], clear)
+        except InvalidTag:
+            raise self._refuse("forged", "the datagram is not authentic") from None
+        return b"".join((_OPEN_VERSION, datagram[2:HEADER_BYTES], plain[:-CHECKSUM_BYTES]))
 
     def _forget_ciphers(self) -> None:
         """A removed key opens nothing more; the windows stay, because an incarnation counts across all its keys."""
@@ -322,19 +462,22 @@ class Opener:
 
 
 def is_repair(datagram: bytes) -> bool:
-    """Whether an opened datagram is a repair, for `open_repair`; all others are for `decode`."""
+    """Whether an opened datagram is a repair, for `open_repair`; all others are for `decode_intact`."""
     return datagram[2:3] == _REPAIR_CODE
 
 
-def repair_of(header: Header, phase: Phase, sealed: bytes) -> bytes:
-    """The datagram of a repair that holds the origin's sealed datagram as it came; seal it before it is sent."""
-    head = b"".join((_OPEN_VERSION, _REPAIR_CODE, b"\x00", _GROUP_AND_SOURCE.pack(header.group, header.source)))
-    return b"".join((head, bytes([PHASES.index(phase)]), sealed))
+def _never(nonce: bytes, data: bytes | memoryview, clear: bytes) -> bytes:
+    raise AssertionError("there is nothing to open")
+
+
+def _incarnation(name: bytes) -> bytes:
+    """Whose traffic this is, whatever the key and the time: source and salt."""
+    return name[:8] + name[12:20]
 
 
 def _what_is_wrong(datagram: bytes) -> tuple[str, str]:
-    if datagram[:1] != _SEALED:
+    if datagram[:1] != _SEALED_VERSION[:1]:
         return "unsealed", "the datagram is not sealed, and this group has a key"
     if datagram[1:2] not in (b"", _SEALED_VERSION[1:]):
-        return "version", f"version {datagram[1]} is not {VERSION}: update the older side"
+        return "version", f"version {datagram[1]} is not {_SEALED_VERSION[1]}: update the older side"
     return "short", f"{len(datagram)} bytes are shorter than any sealed datagram"

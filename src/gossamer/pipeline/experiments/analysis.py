@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.analysis import buffering
 from gossamer.analysis.bimodal import latency_distribution, susceptible
 from gossamer.analysis.convergence import expected_rounds, recurrence, rounds_needed, uniform_contact
 
@@ -64,9 +65,27 @@ def bimodal_latency() -> Table:
     return "members double, round int, probability double", rows
 
 
+def buffering_failure() -> Table:
+    """The chance that somebody lacks a packet that no bufferer has, in groups of 50 (003 §3 eq. 3)."""
+    rows = [(50.0, float(c), p, buffering.failure(50, c, p)) for c in (1, 2, 3, 4) for p in (0.02, 0.1)]
+    return "members double, bufferers double, loss double, failure double", rows
+
+
+def buffering_copies() -> Table:
+    """The bufferers that 100 members need, by the loss of a link and the links to a receiver (003 §3, §6)."""
+    rows = [
+        (link, links, buffering.copies_needed(100, 1e-3, 1.0 - (1.0 - link) ** links))
+        for link in (0.001, 0.005, 0.01, 0.015)
+        for links in range(1, 15)
+    ]
+    return "link double, links int, copies int", rows
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "convergence": convergence,
     "convergence_mean": convergence_mean,
     "bimodal_susceptible": bimodal_susceptible,
     "bimodal_latency": bimodal_latency,
+    "buffering_failure": buffering_failure,
+    "buffering_copies": buffering_copies,
 }

@@ -24,7 +24,7 @@ from gossamer.sim.run import build_topology
 from gossamer.sim.scenario import parse
 from gossamer.spec.promises import HEAL_S
 
-PROTOCOLS = ("rpbcast", "pbcast", "lbrm", "basic", "redelivery")
+PROTOCOLS = ("rpbcast", "pbcast", "lbrm", "basic", "redelivery", "srm")
 TOPOLOGIES = ("lan", "star", "tree", "tiers", "transit-stub", "mesh")
 LINGER_S = 240.0
 OVERHEAD_BYTES = 100

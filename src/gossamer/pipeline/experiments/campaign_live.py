@@ -17,7 +17,7 @@ from gossamer.spec.promises import HEAL_S
 
 _PROTOCOLS = (
     *(("rpbcast", 0), ("rpbcast", 1), ("rpbcast", 2), ("pbcast", 0), ("pbcast", 1), ("lbrm", 1), ("basic", 0)),
-    *(("redelivery", 0), ("redelivery", 1)),
+    *(("redelivery", 0), ("redelivery", 1), ("srm", 0), ("srm", 1)),
 )
 _BEGIN_S = 3.0
 _LINGER_S = 300.0

@@ -66,6 +66,7 @@ SCHEMA = pa.schema(
         ),
         ("violations", pa.list_(_struct("spec message", pa.string()))),
         ("trace_hash", pa.string()),
+        ("repeated", pa.int64()),
         ("outstanding", pa.int64()),
         ("events", pa.int64()),
         ("wall_seconds", pa.float64()),

@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gossamer.core.errors import Error
+
 LINKS_MAX = 1_000_000
 """A topology has at most this many links: about half a gigabyte of them."""
 
 
-class TopologyError(ValueError):
+class TopologyError(Error, ValueError):
     """An impossible topology: the message names the argument or file:line, and what is allowed."""
 
 

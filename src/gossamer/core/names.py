@@ -1,0 +1,23 @@
+"""What people call members: names by number, for tables, messages and `event.source`, and for nothing else.
+
+A name is what a member says of itself, and two may have the same one; numbers are what the protocols go by. Numbers are
+random, so one table serves all groups of a process; it is bounded, and forgets the name that was learned first.
+"""
+
+NAMES_MAX = 10_000
+NAME_CHARACTERS_MAX = 100
+
+_names: dict[int, str] = {}
+
+
+def learn(member: int, name: str) -> None:
+    """Remember that a member is called so, if that can be shown to people."""
+    if name and len(name) <= NAME_CHARACTERS_MAX and name.isprintable() and _names.get(member) != name:
+        if len(_names) >= NAMES_MAX:
+            _names.pop(next(iter(_names)), None)
+        _names[member] = name
+
+
+def name_of(member: int) -> str:
+    """What a member is called; its number, if it has not said."""
+    return _names.get(member) or str(member)

@@ -1,0 +1,46 @@
+"""Subscriptions that call a function: one task for each, which reads and calls in order."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+from gossamer.live.subscription import Item, Subscription
+
+_log = logging.getLogger("gossamer")
+_FINISH_S = 1.0
+"""How long a callback that is still busy may take when the member leaves."""
+
+Callback = Callable[[Item], Any]
+
+
+class Callbacks:
+    """The callbacks of one group."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, subscription: Subscription, callback: Callback) -> None:
+        """Call `callback` with everything that comes, until the subscription ends."""
+        task = asyncio.get_running_loop().create_task(_call(subscription, callback))
+        self._tasks.add(task)  # the loop alone would not keep it
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """The subscriptions have ended: let the callbacks take what has come, but not for ever."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_FINISH_S)
+            for task in late:
+                _log.warning("a callback did not finish within %.0f s after its member left", _FINISH_S)
+                task.cancel()
+
+
+async def _call(subscription: Subscription, callback: Callback) -> None:
+    async for item in subscription:
+        try:
+            outcome = callback(item)
+            if isawaitable(outcome):
+                await outcome
+        except Exception:  # the application's
+            _log.exception("a callback of the subscription to %r failed on %r", subscription.pattern, item)

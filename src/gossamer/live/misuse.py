@@ -1,0 +1,46 @@
+"""Arguments that cannot be meant: what was passed, and what to pass instead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gossamer.core.errors import Error
+from gossamer.core.schema import SettingError
+from gossamer.live.errors import NotAnEvent, WrongType
+from gossamer.settings import Settings
+
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def check_group(name: Any, settings: Any) -> None:
+    """Raise WrongType unless a group can have this name and these settings."""
+    if not isinstance(name, str):
+        raise WrongType(f"a group's name must be a str, like 'quotes', not {_described(name)}")
+    if not name:
+        raise SettingError("a group's name must not be empty: pass one, like 'quotes'")
+    if not isinstance(settings, Settings):
+        raise WrongType(f"settings must be gossamer.Settings(...), not {_described(settings)}")
+
+
+def not_an_event(error: Exception, payloads: Sequence[Any]) -> Exception:
+    """The error to raise where publishing met with `error`: it names the payload that is none, if there is one."""
+    if isinstance(error, Error):
+        return error
+    if isinstance(error, ValueError):
+        return NotAnEvent(str(error))
+    for payload in payloads:
+        if not isinstance(payload, _BYTES):
+            return WrongType(f"a payload must be bytes, not {_described(payload)}: {_instead(payload)}")
+    return WrongType(str(error))
+
+
+def _described(value: object) -> str:
+    shown = repr(value)
+    return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
+
+
+def _instead(payload: object) -> str:
+    if isinstance(payload, str):
+        return "encode it, as in text.encode()"
+    if isinstance(payload, bool | int | float) or payload is None:
+        return f"encode it, as in b'{payload}', or send it as an attribute, as in publish(subject, value={payload})"
+    return "encode it, as in json.dumps(value).encode()"

@@ -1,0 +1,104 @@
+"""A member's part in the change of one view: what it has promised and agreed to, and what it lacks of that view."""
+
+from gossamer.core.effects import Unicast
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.messages import Request
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.ranges import RangeSet
+from gossamer.core.views import FlushAnswer, NewView
+from gossamer.membership.view_change import AgreedView
+
+NUMBERS_MAX = 1 << 48
+"""No view or attempt has a higher number."""
+
+
+class Part:
+    """It begins with the first flush of a view, and ends with the next view."""
+
+    def __init__(self, ladder: Ladder, view: AgreedView) -> None:
+        self._ladder = ladder
+        self.view = view
+        self.promised = 0, -1
+        """The latest attempt, and whose: nothing is done for earlier ones."""
+        self.attempts = 0
+        """The highest attempt that was heard of."""
+        self.flushes_since: float | None = None
+        self._accepted: tuple[int, NewView] | None = None  # what we have agreed to, and who proposed it
+        self.next: tuple[int, NewView] | None = None
+        """The view for which this one is completed, and who told us of it."""
+
+    def promise(self, now: float, attempt: int, source: int) -> bool:
+        """Do nothing for earlier attempts any more; returns whether the flush begins with this."""
+        if (attempt, source) != self.promised:
+            self.promised = attempt, source
+            self.next = None
+        begins = self.flushes_since is None
+        self.flushes_since = now if self.flushes_since is None else self.flushes_since
+        return begins
+
+    def answer(self, attempt: int) -> FlushAnswer:
+        """What we have, and what we have agreed to before."""
+        if self._accepted is None:
+            return FlushAnswer(self.view.number, attempt, self.have())
+        by, agreed = self._accepted
+        known = agreed.attempt, agreed.entries, agreed.cut, agreed.starts
+        return FlushAnswer(self.view.number, attempt, self.have(), by, *known)
+
+    def have(self) -> Horizon:
+        """How far we have each sender's packets in order."""
+        streams, me = self._ladder.streams, self._ladder.me
+        return {s: streams[me].next - 1 if s == me else streams.prefix_of(s) for s in self.view.members}
+
+    def may_agree(self, source: int, message: NewView) -> bool:
+        """Whether this is a proposal for the next view, and none of an earlier attempt."""
+        follows = message.view == self.view.number + 1
+        return follows and self.view.knows(source) and (message.attempt, source) >= self.promised
+
+    def prepares(self, message: NewView) -> bool:
+        """Whether this view is being completed for just that already."""
+        known = None if self.next is None else self.next[1]
+        return known is not None and (known.cut, known.attempt) == (message.cut, message.attempt)
+
+    def end_streams(self, now: float, cut: Horizon, out: Effects) -> None:
+        """Take in the packets of this view up to its cut, and no others."""
+        for sender in self.view.members:
+            if sender != self._ladder.me:
+                self._ladder.gaps.end(now, sender, cut.get(sender, -1), out)
+
+    def lacks(self) -> dict[int, RangeSet]:
+        """What is missing of this view."""
+        streams = {s: self._ladder.streams.get(s) for s in self.view.members if s != self._ladder.me}
+        return {sender: s.missing for sender, s in streams.items() if s is not None and s.missing}
+
+    def ask(self, message: NewView, out: Effects, *, again: bool) -> bool:
+        """Ask for what is lacking; returns whether anything is.
+
+        If the one that has it all does not answer, somebody else may have it by now.
+        """
+        me, lacking = self._ladder.me, self.lacks()
+        others = [entry.member for entry in message.entries if entry.member != me]
+        for sender, numbers in lacking.items():
+            holder = message.holders.get(sender, me)
+            if (again or holder == me) and others:
+                holder = self._ladder.rng.choice([holder, *others])
+            if holder != me:
+                out.append(Unicast(holder, Request({sender: numbers.copy()})))
+        return bool(lacking)
+
+    def agree(self) -> None:
+        """Nothing is lacking for the next view."""
+        self._accepted = self.next
+
+
+def can_be(ladder: Ladder, now: float, message: NewView) -> bool:
+    """Whether such a view is possible; numbers from the network may be any."""
+    own = ladder.streams[ladder.me].next
+    numbers = (*message.cut.values(), *message.starts.values())
+    return (
+        max(message.view, message.attempt) <= NUMBERS_MAX
+        and sorted(message.starts) == sorted(entry.member for entry in message.entries)
+        and message.starts.get(ladder.me, own) >= own
+        and message.cut.get(ladder.me, -1) < own
+        and min(message.starts.values(), default=0) >= 0
+        and all(ladder.gaps.can_be(now, last) for last in numbers)
+    )

@@ -1,0 +1,145 @@
+"""People read names, not numbers of 63 bits: in events, notices, tables, and beside the numbers in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import gossamer
+from gossamer.cli.ids import with_ids
+from gossamer.core import names
+from gossamer.core.messages import MemberEntry
+from gossamer.live.probe import probe
+from gossamer.wire.fields import ENTRY
+from tests.live.members import GROUP, run, settings, until
+
+
+def test_an_event_says_what_its_sender_is_called():
+    async def story():
+        shared = settings()
+        names._names.clear()  # both members are in this process, and would know each other
+        async with (
+            gossamer.join(GROUP, replace(shared, name="billing-1")) as group,
+            gossamer.join(GROUP, replace(shared, name="Ärger")) as other,
+        ):
+            names._names.clear()
+            await until(lambda: len(group.members()) == 2)
+            heard = group.subscribe(">")
+            await until(lambda: group.name_of(other.me) == "Ärger" or (other.publish("poke") and False))
+            other.publish("a", b"1")
+            events = [await anext(heard)]
+            while events[-1].subject != "a":
+                events.append(await anext(heard))
+            assert events[-1].source == "Ärger"
+            assert events[-1].sender == other.me
+
+    run(story())
+
+
+def test_a_name_crosses_between_processes():
+    shared = settings(name="listens")
+    script = (
+        "import gossamer, sys; sys.stdin.readline()\nwith gossamer.join_sync(sys.argv[1]) as g: g.publish('a', b'1')"
+    )
+    env = os.environ | {"GOSSAMER_ADDRESS": shared.address, "GOSSAMER_NAME": "talks"}
+    with gossamer.join_sync(GROUP, shared) as group:
+        heard, notices = group.subscribe("a"), group.notices()
+        subprocess.run([sys.executable, "-c", script, GROUP], env=env, check=True, timeout=60)
+        event = heard.get(30)
+        assert (event.source, group.name_of(event.sender)) == ("talks", "talks")
+        assert notices.get(10).text == "talks is a member"
+        assert notices.get(10).text == "member talks has left"
+
+
+def test_a_member_that_never_said_its_name_is_called_by_its_number():
+    assert names.name_of(7) == "7"
+    names.learn(7, "seven\n")
+    names.learn(7, "")
+    names.learn(7, "x" * 101)
+    assert names.name_of(7) == "7"
+
+
+def test_the_table_of_names_is_bounded(monkeypatch):
+    monkeypatch.setattr(names, "_names", {})
+    monkeypatch.setattr(names, "NAMES_MAX", 3)
+    for n in range(5):
+        names.learn(n, f"n{n}")
+    assert names._names == {2: "n2", 3: "n3", 4: "n4"}
+
+
+def test_an_entry_without_a_name_is_written_as_it_was_before_there_were_names():
+    out = bytearray()
+    ENTRY.put(out, MemberEntry(5, 1, 9, True, "1.2.3.4:5"))
+    assert bytes(out) == b"\x05\x03\x09\x091.2.3.4:5"
+
+
+def test_numbers_in_json_have_a_string_beside_them():
+    number = 2**62 + 1
+    told = with_ids({"member": number, "stats": {"lagging": [number], "sent": 3}, "members": [{"member": 4}]})
+    assert told == {
+        "member": number,
+        "member_id": str(number),
+        "stats": {"lagging": [number], "lagging_ids": [str(number)], "sent": 3},
+        "members": [{"member": 4, "member_id": "4"}],
+    }
+
+
+def test_live_commands_print_ids_as_strings_and_names():
+    shared = settings(name="talks")
+    env = os.environ | {"GOSSAMER_ADDRESS": shared.address}
+    command = [sys.executable, "-m", "gossamer"]
+    with gossamer.join_sync(GROUP, shared) as group:
+        for name in ("stats", "members"):
+            done = subprocess.run([*command, name, GROUP, "--json"], env=env, capture_output=True, timeout=60)
+            (told,) = json.loads(done.stdout)
+            assert (told["member_id"], told["members_ids"]) == (str(group.me), [str(group.me)])
+        sub = subprocess.Popen([*command, "sub", GROUP, "--json", "--count", "1"], env=env, stdout=subprocess.PIPE)
+        while len(group.members()) < 2:
+            pass
+        group.publish("a", b"1")
+        told = json.loads(sub.communicate(timeout=60)[0])
+        assert (told["source"], told["sender_id"]) == ("talks", str(group.me))
+
+
+def test_groups_and_subscriptions_say_what_they_are():
+    async def story():
+        shared = settings(name="billing-1")
+        group = gossamer.join("quotes", shared)
+        assert repr(group) == f"<Group 'quotes' at {shared.address}, not joined>"
+        async with group:
+            assert repr(group) == f"<Group 'quotes' at {shared.address}, 'billing-1', 1 members>"
+            heard = group.subscribe("a.*")
+            group.publish("a.b", b"1")
+            await asyncio.sleep(0.05)
+            assert repr(heard) == "<Subscription to 'a.*', open, 1 waiting>"
+            heard.close()
+            assert "closed" in repr(heard)
+        assert repr(group).endswith("'billing-1', left>")
+
+    run(story())
+
+
+def test_groups_and_subscriptions_say_what_they_are_without_asyncio():
+    shared = settings(name="billing-1")
+    with gossamer.join_sync("quotes", shared) as group:
+        assert repr(group) == f"<SyncGroup 'quotes' at {shared.address}, 'billing-1', 1 members>"
+        assert repr(group.subscribe("a")) == "<SyncSubscription to 'a', open, 0 waiting>"
+
+
+def test_a_member_that_is_still_joining_does_not_answer_and_has_no_error():
+    async def story():
+        shared = settings()
+        group = gossamer.join(GROUP, shared)
+        joining = asyncio.create_task(group.__aenter__())
+        while not joining.done():
+            await probe(GROUP, shared, wait=0.02)
+        await joining
+        assert group.stats()["dropped"].get("faults", 0) == 0
+        assert [told["name"] for told in await probe(GROUP, shared, wait=1.0)] == [shared.name]
+        await group.close()
+
+    run(story())
