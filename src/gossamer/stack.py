@@ -276,7 +276,9 @@ class Stack:
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
         if happened.phase == FIRST_PASS and stream.is_ahead_of(happened.last):
-            self.gaps.doubt(now, sender, happened.first, out)
+            asked = self.gaps.doubt(now, sender, happened.first, out)
+            if asked and stream.abandoned.around(happened.first - 1) is not None:
+                return  # its turn may not have come: as if it had been lost, until it is known what was a lie
         if happened.last < before and not stream.missing.firsts:
             self.heard_again(now, happened, out)
             return

@@ -66,8 +66,8 @@ class Gaps:
         self._strangers: dict[int, None] = {}
         self.repairs: tuple[Repair, ...] = ()
         """The chain."""
-        self.doubt: Callable[[float, int, int, Effects], None] = lambda now, sender, first, out: None
-        """A sender's own packets, from this number on, come far below what was seen of it: it should be asked."""
+        self.doubt: Callable[[float, int, int, Effects], bool] = lambda now, sender, first, out: False
+        """A sender's packets, from this number on, come far below what was seen of it: ask it; whether it is asked."""
 
     def connect(
         self,
@@ -217,7 +217,7 @@ class Gaps:
             return  # it is as far as we thought
         self._ignored["numbers not sent yet"] += 1
         ahead = stream.missing.within(last + 1, stream.next)
-        again = stream.retract(now, since, last, own)
+        begin, again = stream.retract(now, since, last, own)
         end = stream.next - 1
         out.append(TakeBack(sender, min([end + 1, *again.firsts[:1]]), end))
         self._order.rewound(sender, end + 1)
@@ -226,9 +226,12 @@ class Gaps:
                 hook(now, sender, *part, out)
         for hook in self._retracted:
             hook(now, sender, end)
-        for first, last in again.ranges():
-            self._order.taken_back(sender, first, last)
-            self.found(now, sender, first, last, out)
+        for part in again.ranges():
+            self._order.taken_back(sender, *part)
+        for part in stream.missing.within(begin, end):
+            for repair in self.repairs:
+                repair.release(sender, *part)
+            self.found(now, sender, *part, out)
 
     def skip(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
         """These never were: nobody misses them."""

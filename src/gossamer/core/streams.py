@@ -125,11 +125,11 @@ class Stream:
         self.changed()
         return gap
 
-    def retract(self, now: float, since: int, last: int, own: RangeSet) -> RangeSet:
+    def retract(self, now: float, since: int, last: int, own: RangeSet) -> tuple[int, RangeSet]:
         """The sender says that `last` was its last number: what was seen above was a lie, but for its `own`.
 
-        It is forgotten, as if nobody had ever spoken of it. Returns what the sender has sent and was given up, or taken
-        for heard, because of such lies, from `since` on at least: it is now awaited again.
+        It is forgotten, as if nobody had ever spoken of it. Returns from where on the sender was not heard, `since` at
+        least, and what of that was given up, or taken for heard, because of such lies: it is now awaited again.
         """
         if since < self.start:  # we began too late, because of a lie
             self.abandoned.add(since, self.start - 1)
@@ -147,7 +147,7 @@ class Stream:
         self._known = end + 1, now, 0.0
         self.lied_about = True
         self.changed()
-        return again
+        return begin, again
 
     def is_ahead_of(self, last: int) -> bool:
         """Whether more was seen of the sender than can be, if its own packets only come to `last` now."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Here, Where
+from gossamer.core.packet_sets import Horizon
 from gossamer.core.ranges import RangeSet
 
 _NONCE_BITS = 62
@@ -32,11 +33,12 @@ class _Doubt(NamedTuple):
 class Whereabouts(Rung):
     """Asks senders, and answers."""
 
-    __slots__ = ("_doubts",)
+    __slots__ = ("_doubts", "_lasts")
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._doubts: dict[int, _Doubt] = {}
+        self._lasts: Horizon = {}  # what senders have said
         ladder.gaps.doubt = self._doubt
 
     def messages(self) -> Mapping[type, MessageHandler]:
@@ -46,14 +48,21 @@ class Whereabouts(Rung):
     def retired(self, now: float, sender: int) -> None:
         """Nobody waits for its packets."""
         self._doubts.pop(sender, None)
+        self._lasts.pop(sender, None)
 
-    def _doubt(self, now: float, sender: int, first: int, out: Effects) -> None:
-        ladder = self.ladder
-        doubt = self._doubts.get(sender)
-        if sender not in ladder.roster or (doubt is not None and now < doubt.again_at):
-            return
+    def _doubt(self, now: float, sender: int, first: int, out: Effects) -> bool:
+        ladder, stream, doubt = self.ladder, self.ladder.streams[sender], self._doubts.get(sender)
+        if sender not in ladder.roster or stream.next <= self._lasts.get(sender, -1) + 1:
+            return False
         since = first if doubt is None else min(first, doubt.since)
-        stream = ladder.streams[sender]
+        if doubt is not None and now < doubt.again_at:
+            self._doubts[sender] = doubt._replace(since=since)
+        else:
+            self._ask(now, sender, since, out)
+        return True
+
+    def _ask(self, now: float, sender: int, since: int, out: Effects) -> None:
+        ladder, stream = self.ladder, self.ladder.streams[sender]
         again_at = now + ladder.round_trips.patience(sender, ladder.settings.gossip_period)
         heard = stream.received(RangeSet.span(since, stream.next - 1))
         self._doubts[sender] = _Doubt(ladder.rng.getrandbits(_NONCE_BITS), again_at, since, heard)
@@ -68,6 +77,7 @@ class Whereabouts(Rung):
         if doubt is None or doubt.nonce != message.nonce or stream is None:
             return
         del self._doubts[source]
+        self._lasts[source] = message.last
         if message.last + 1 < stream.next:
             own = stream.received(RangeSet.span(message.last + 1, stream.next - 1)).difference(doubt.heard)
             self.ladder.gaps.retract(now, source, doubt.since, message.last, own, out)
