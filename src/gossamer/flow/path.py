@@ -93,6 +93,11 @@ class Path:
         """Whether this path carries no more."""
         return self.meter.queueing > self.target / 2 or self.share.is_contested or self._loss_before_cut > 0
 
+    @property
+    def overflows(self) -> bool:
+        """Whether more was lost since the last report than is lost anyway."""
+        return self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background
+
     def reported(self, now: float, report: Report, *, limited_at: float) -> None:
         """Take in a report; `limited_at` is when the sender last had to wait because of its rate."""
         self.heard_at = now
@@ -112,7 +117,7 @@ class Path:
         best.append((now, self.delivered))
         while best[0][0] < now - _MEMORY_S - self.meter.round_trip:
             best.popleft()
-        if self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background and not self._starting:
+        if self.overflows and not self._starting:
             self._full = min(self._full, self.meter.high)
         elif self._full < inf:
             self._full *= 1 + (now - self._adapted_at) / _DRAIN_EVERY_S

@@ -1,0 +1,38 @@
+"""How much a sender that its event loop wakes late may make up for at once.
+
+A burst stands in the queue of the slowest link on its way, and how long that queue may be is known only by trying. So
+bursts become longer while the ones that were as long as allowed have come through, up to 20 ms' worth, and shorter when
+one of them was cut off. A sender on a host with nothing else to do is never late, and tries nothing.
+"""
+
+from gossamer.flow.bucket import LATE_BYTES, LATE_S
+
+_AS_ALLOWED = 0.8
+_LONGER, _SHORTER = 1.1, 0.7
+_CAREFULLY = 1.01
+"""After the first burst that was too long: each of them costs packets."""
+
+
+class Lateness:
+    """The longest burst, in bytes, and the last one that was as long as that."""
+
+    __slots__ = ("_last_of_burst", "_longer", "most_bytes")
+
+    def __init__(self) -> None:
+        self.most_bytes = LATE_BYTES
+        self._last_of_burst = -1
+        self._longer = _LONGER
+
+    def sent(self, last: int, size_bytes: int) -> None:
+        """A burst has left, up to packet `last`."""
+        if self._last_of_burst < 0 and size_bytes >= _AS_ALLOWED * self.most_bytes:
+            self._last_of_burst = last
+
+    def reported(self, newest: int, rate: float, *, overflowed: bool) -> None:
+        """What a receiver says of everything up to packet `newest`."""
+        if not 0 <= self._last_of_burst <= newest:
+            return
+        self._last_of_burst = -1
+        wanted = self.most_bytes * (_SHORTER if overflowed else self._longer)
+        self._longer = _CAREFULLY if overflowed else self._longer
+        self.most_bytes = max(LATE_BYTES, min(wanted, LATE_S * rate))
