@@ -28,6 +28,31 @@ def test_a_link_is_used_without_overflowing_it(mbit, delay, loss):
     assert dropped <= 0.012
 
 
+@pytest.mark.parametrize(("delay", "used"), [(0.001, 0.98), (0.01, 0.96), (0.05, 0.85)])
+def test_a_new_path_is_filled_at_once_and_hardly_overflows(delay, used):
+    """What packets do that were sent together, and come one after the other, says what the link carries."""
+    came, dropped = Lab({1: Link(100 * MBIT, delay)}).over(1.0)[1]
+    assert came >= used * 100 * MBIT
+    assert dropped <= 0.02
+
+
+@pytest.mark.parametrize("delay", [0.001, 0.01])
+@pytest.mark.parametrize(("late", "used"), [(0.004, 0.97), (0.008, 0.97), (0.015, 0.8)])
+def test_a_sender_on_a_busy_host_fills_a_link_although_it_is_late(late, used, delay):
+    """It wakes, and its receiver reads, only so often: the queue has room for what it makes up for."""
+    lab = Lab({1: Link(100 * MBIT, delay)}, wakes_every=late, reads_every=late)
+    lab.run(2.0)
+    came, dropped = lab.over(4.0)[1]
+    assert came >= used * 100 * MBIT
+    assert dropped <= 0.01
+
+
+def test_a_late_sender_does_not_send_more_at_once_than_a_short_queue_takes():
+    lab = Lab({1: Link(100 * MBIT, 0.001, queue_bytes=64_000)}, wakes_every=0.015, reads_every=0.015)
+    lab.run(2.0)
+    assert lab.over(4.0)[1][1] <= 0.02
+
+
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2])
 def test_random_loss_does_not_slow_a_sender_down(loss):
     """A link so fast that nothing ever queues: what is lost has nothing to do with the rate."""

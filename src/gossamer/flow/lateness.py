@@ -7,6 +7,7 @@ one of them was cut off. A sender on a host with nothing else to do is never lat
 
 from gossamer.flow.bucket import LATE_BYTES, LATE_S
 
+_LEAST = 0.5 * LATE_BYTES
 _AS_ALLOWED = 0.8
 _LONGER, _SHORTER = 1.1, 0.7
 _CAREFULLY = 1.01
@@ -35,4 +36,4 @@ class Lateness:
         self._last_of_burst = -1
         wanted = self.most_bytes * (_SHORTER if overflowed else self._longer)
         self._longer = _CAREFULLY if overflowed else self._longer
-        self.most_bytes = max(LATE_BYTES, min(wanted, LATE_S * rate))
+        self.most_bytes = max(_LEAST, min(wanted, LATE_S * rate))
