@@ -64,16 +64,15 @@ def test_random_loss_does_not_slow_a_sender_down(loss):
     assert rates[1] >= 0.97 * (1 - loss) * rates[0]
 
 
-@pytest.mark.parametrize(
-    ("delay", "jitter", "loss"),
-    [(0.01, 0.005, 0.0), (0.01, 0.005, 0.05), (0.05, 0.025, 0.0), (0.05, 0.025, 0.05), (0.2, 0.1, 0.0)],
-)
-def test_packets_that_overtake_each_other_are_no_queue(delay, jitter, loss):
-    """A sender of 1,000 packets a second, on a line that carries all of them, each after a time of its own."""
-    lab = Lab({1: Link(1e12, delay, jitter=jitter, loss=loss)}, wants=lambda now: 1_000 * PACKET)
-    lab.run(3.0)
-    assert lab.over(5.0)[1][0] >= 0.97 * (1 - loss) * 1_000 * PACKET
-    assert lab.owed < 100 * PACKET  # and nothing waits to be sent
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+@pytest.mark.parametrize(("delay", "jitter"), [(0.01, 0.005), (0.05, 0.025), (0.2, 0.1)])
+def test_packets_that_overtake_each_other_are_no_queue_and_not_lost(delay, jitter, loss, seed):
+    """A sender of 1,000 packets a second, on lines that carry all of them, each after a time of its own."""
+    line = Link(1e12, delay, jitter=jitter, loss=loss)
+    lab = Lab({1: line, 2: line}, seed=seed, wants=lambda now: 1_000 * PACKET)
+    waiting = max(lab.run(0.02).owed for _ in range(300))
+    assert waiting < 100 * PACKET
 
 
 @pytest.mark.parametrize(("delay", "jitter"), [(0.01, 0.005), (0.05, 0.025)])
