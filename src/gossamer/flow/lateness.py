@@ -2,13 +2,17 @@
 
 A burst stands in the queue of the slowest link on its way, and how long that queue may be is known only by trying. So
 bursts become longer while the ones that were as long as allowed have come through, up to 20 ms' worth, and shorter when
-one of them was cut off. A sender on a host with nothing else to do is never late, and tries nothing.
+one of them was cut off. A sender that is seldom late tries nothing: there is little to win for what it may cost.
 """
+
+from math import inf
 
 from gossamer.flow.bucket import LATE_BYTES, LATE_S
 
 _LEAST = 0.5 * LATE_BYTES
+"""Or beside others, who keep a queue full, a late sender would get next to nothing."""
 _AS_ALLOWED = 0.8
+_OFTEN_S = 0.05
 _LONGER, _SHORTER = 1.1, 0.7
 _CAREFULLY = 1.01
 """After the first burst that was too long: each of them costs packets."""
@@ -17,17 +21,21 @@ _CAREFULLY = 1.01
 class Lateness:
     """The longest burst, in bytes, and the last one that was as long as that."""
 
-    __slots__ = ("_last_of_burst", "_longer", "most_bytes")
+    __slots__ = ("_at", "_last_of_burst", "_longer", "most_bytes")
 
     def __init__(self) -> None:
         self.most_bytes = LATE_BYTES
+        self._at = -inf
         self._last_of_burst = -1
         self._longer = _LONGER
 
-    def sent(self, last: int, size_bytes: int) -> None:
+    def sent(self, now: float, last: int, size_bytes: int) -> None:
         """A burst has left, up to packet `last`."""
-        if self._last_of_burst < 0 and size_bytes >= _AS_ALLOWED * self.most_bytes:
+        if size_bytes < _AS_ALLOWED * self.most_bytes:
+            return
+        if self._last_of_burst < 0 and now - self._at < _OFTEN_S:
             self._last_of_burst = last
+        self._at = now
 
     def reported(self, newest: int, rate: float, *, overflowed: bool) -> None:
         """What a receiver says of everything up to packet `newest`."""

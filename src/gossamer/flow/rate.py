@@ -65,7 +65,7 @@ class RateController:
     def sent(self, now: float, first: int, packets: int, size_bytes: int) -> None:
         """A burst has left."""
         self._log.add(now, first, packets, size_bytes)
-        self._lateness.sent(first + packets - 1, size_bytes)
+        self._lateness.sent(now, first + packets - 1, size_bytes)
 
     def had_to_wait(self, now: float) -> None:
         """There was more to send than the rate allowed."""
