@@ -13,7 +13,7 @@ from gossamer.core.schema import SettingError
 
 app = typer.Typer(
     help="Run experiments on Spark: grids of simulations, with figures and verdicts on claims.",
-    epilog="Example: gossamer experiment run experiments/thesis.toml --out runs/thesis",
+    epilog="Example: gossamer experiment run thesis --out runs/thesis",
     no_args_is_help=True,
 )
 
@@ -24,18 +24,24 @@ ROWS_SHOWN = 40
 
 @app.command("list")
 def list_experiments(
-    folder: Annotated[Path, typer.Option(help="Directory to search for experiment files.")] = Path("experiments"),
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory of experiment files; experiments/, or those that come with gossamer, if not given."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
     """List the experiments in a folder: the number of runs, the claims, and the question that each asks.
 
     Example:
 
-        gossamer experiment list --folder experiments
+        gossamer experiment list
     """
-    from gossamer.pipeline.experiments.files import load
+    from gossamer.pipeline.experiments.files import folder_here, load
     from gossamer.pipeline.experiments.study import plan
 
+    folder = folder or folder_here()
     found = []
     for path in sorted(folder.rglob("*.toml")):
         collection = load(path)

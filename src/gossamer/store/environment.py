@@ -17,13 +17,10 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+import lmdb
+
 from gossamer.store.contract import StoreDamaged, StoreError, StoreFull
 from gossamer.store.data_file import DATA_FILE, check_whole
-
-try:
-    import lmdb
-except ImportError:  # pragma: no cover - depends on what is installed
-    raise StoreError("a store on disk needs the package lmdb: pip install 'gossamer[log]'") from None
 
 if TYPE_CHECKING:
     from lmdb import _Database
