@@ -10,6 +10,13 @@ from typing import Any, NoReturn, cast
 
 def main() -> None:
     """The entry point of `gossamer`."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # before there was anything to interrupt
+        _fail("gossamer: interrupted", 130)
+
+
+def _main() -> None:
     import typer
 
     from gossamer.cli.app import app

@@ -22,6 +22,7 @@ from rich.markup import escape
 
 from gossamer.cli.extras import to_install
 from gossamer.cli.options import AsJson, run
+from gossamer.cli.progress import waiting
 from gossamer.cli.tables import ledger
 from gossamer.core.schema import SettingError
 from gossamer.live.probe import probe
@@ -109,12 +110,14 @@ class Stage:
         """Run the demo, from starting the first process to delivering the last event."""
         count = ["--count", str(self._events)]
         self._start("logger", "logger", self._group, "--store", str(self.folder / "log"), "--retain", "forever")
-        await self._until(1)
+        with waiting("waiting for the logger"):
+            await self._until(1)
         for number in range(1, self._members + 1):
             name = f"subscriber-{number:02d}"
             saves = ["--stats", str(self.folder / f"{name}.json")]
             self._start(name, "sub", self._group, "demo.>", "--verify", "--quiet", *count, *saves)
-        await self._until(1 + self._members)
+        with waiting(f"waiting for {self._members} subscribers"):
+            await self._until(1 + self._members)
         speed = ["--rate", str(self._rate)] if self._rate else []
         self._start("publisher", "pub", self._group, "demo.numbers", *count, *speed, "--wait", str(1 + self._members))
         await self._watch(console)
