@@ -10,6 +10,7 @@ itself. A local master runs in our own environment and imports the package from 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -87,6 +88,7 @@ def spark_session(name: str, master: str = "local[*]", **conf: str) -> SparkSess
 @contextmanager
 def running(name: str, master: str = "local[*]", **conf: str) -> Iterator[SparkSession]:
     """A session for one command; it is stopped at the end, even after an error."""
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # or an interrupt prints its traceback
     session = spark_session(name, master, **conf)
     try:
         yield session
