@@ -2,7 +2,7 @@
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-SOURCES := $(wildcard src tests benchmarks tools)
+SOURCES := $(wildcard src tests benchmarks tools examples)
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
