@@ -19,6 +19,7 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
+    member_of,
     run_for_ever,
     settings_from,
     transport_from,
@@ -79,7 +80,7 @@ def sub(
 
     async def story() -> None:
         with traced(trace, settings) as rows:
-            async with Group(group, settings, transport_from(impair), trace=rows) as member:
+            async with member_of(Group(group, settings, transport_from(impair), trace=rows)) as member:
                 try:
                     taken = 0
                     async for batch in member.subscribe(pattern, where=where, start=begin).batches():

@@ -16,6 +16,7 @@ from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
+from gossamer.wire.keys import KeyRing
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class SyncSubscription:
     def get(self, timeout: float | None = None) -> Item | None:
         """The next item, or None at the end; Timeout if nothing comes for `timeout` seconds."""
         if self._position >= len(self._items):
-            batch = self._next_batch(timeout)
+            batch = self.take(timeout)
             if batch is None:
                 return None
             self._items, self._position = batch, 0
@@ -57,11 +58,22 @@ class SyncSubscription:
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
-        if self._position < len(self._items):  # what `get` has not returned yet
-            batch, self._items = self._items[self._position :], []
+        while (batch := self.take(timeout)) is not None:
             yield batch
-        while (more := self._next_batch(timeout)) is not None:
-            yield more
+
+    def take(self, timeout: float | None = None) -> list[Item] | None:
+        """Wait for items, then take all that are there; None at the end, Timeout after `timeout` seconds."""
+        if self._position < len(self._items):  # what `get` has not returned yet
+            batch, self._items, self._position = self._items[self._position :], [], 0
+            return batch
+        if self._group.is_over:
+            return self._subscription.rest() or None
+        return self._group.run(self._subscription.take(timeout))
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait to be read."""
+        return self._subscription.waiting + len(self._items) - self._position
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -87,11 +99,6 @@ class SyncSubscription:
     ) -> None:
         if not self._group.is_over:
             self.close()
-
-    def _next_batch(self, timeout: float | None) -> list[Item] | None:
-        if self._group.is_over:
-            return self._subscription.rest() or None
-        return self._group.run(self._subscription.take(timeout))
 
 
 class SyncNotices:
@@ -156,8 +163,12 @@ class SyncGroup:
         self.__exit__(None, None, None)
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
-        return self.call(lambda: self._group.publish(subject, payload, **attributes))
+        """Send an event without waiting for any peer; returns the packet that will carry it. `Full` if nothing fits."""
+        try:
+            return self._group.publish(subject, payload, **attributes)
+        except NotAMember:
+            self._living()  # which may know better why
+            raise
 
     def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
@@ -225,6 +236,25 @@ class SyncGroup:
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict."""
         return self.call(self._group.stats)
+
+    def profile(self) -> dict[str, Any]:
+        """What this member answers to a probe: who it is, whom it knows, and its counters."""
+        return self.call(self._group.profile)
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self._group.name
+
+    @property
+    def settings(self) -> Settings:
+        """What the group was joined with."""
+        return self._group.settings
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
+        return self._group.keys
 
     @property
     def me(self) -> int:

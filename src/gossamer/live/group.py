@@ -298,7 +298,8 @@ class Group:
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
 
-        Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
+        Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
+        for it.
         """
         try:
             return self._outbox.publish(subject, payload, attributes or None)

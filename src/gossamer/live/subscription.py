@@ -258,9 +258,9 @@ class Subscription:
             self._reading = []
         return item
 
-    async def batches(self) -> AsyncIterator[list[Item]]:
-        """Yield everything that is there, again and again; never an empty list."""
-        while (batch := await self.take()) is not None:
+    async def batches(self, timeout: float | None = None) -> AsyncIterator[list[Item]]:
+        """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
+        while (batch := await self.take(timeout)) is not None:
             yield batch
 
     async def take(self, timeout: float | None = None) -> list[Item] | None:
