@@ -15,11 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer.core.schema import SettingError
 from gossamer.pipeline.channels.interests import Interests, read_interests
 from gossamer.pipeline.channels.job import map_channels
 from gossamer.pipeline.channels.mapping import Case, find_map, hashed_map, one_channel
 from gossamer.pipeline.channels.pattern_trie import PatternTrie
 from gossamer.pipeline.channels.picture import draw
+from gossamer.pipeline.experiments.files import load
+from gossamer.pipeline.experiments.grid import runs
+from gossamer.pipeline.experiments.result_rows import batch
+from gossamer.pipeline.experiments.work import Apart, do
 from gossamer.pipeline.session import PipelineError
 from gossamer.pipeline.traces import read_events
 from gossamer.pubsub.channel_map import ChannelMap
@@ -300,3 +305,33 @@ def test_the_command_says_what_is_wrong_before_spark_starts(tmp_path: Path) -> N
         assert says in " ".join(done.stderr.split())
         assert "Traceback" not in done.stderr
     assert other.read_text() == "title = 'mine'\n"
+
+
+# The experiment
+
+
+def test_a_run_of_an_experiment_may_map_demand_to_channels(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'kind = "channels"\nseeds = 1\n[scenario]\nsubjects = 200\nmembers = 40\nwishes = 8\ncommunities = 4\n'
+        "[grid]\nchannels = [1, 4]\n"
+    )
+    (experiment,) = load(file).experiments
+    apart = Apart()
+    try:
+        rows = [do(run, tmp_path, apart) for run in runs(experiment)]
+    finally:
+        apart.end()
+
+    one, four = (batch([row]).to_pylist()[0]["waste"] for row in rows)
+    assert one["mapped"] == pytest.approx(one["hashed"]) == pytest.approx(one["one"])
+    assert 0 < four["mapped"] < four["hashed"] < one["one"]
+
+
+def test_a_key_that_a_workload_does_not_have_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('kind = "channels"\n[scenario]\nsubject = 200\n')
+    (experiment,) = load(file).experiments
+
+    with pytest.raises(SettingError, match="subjects"):
+        runs(experiment)

@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 from gossamer.analysis.channels import Demand
 from gossamer.core.schema import setting
+from gossamer.pipeline.channels.interests import Interests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,16 @@ def demand(load: Workload) -> Demand:
         (np.ones(edges[-1], np.int8), np.concatenate(wished), edges), shape=(load.members, load.subjects)
     )
     return Demand(_zipf(load.subjects, load.exponent), by_member.T.tocsr())
+
+
+def interests(load: Workload, drawn: Demand) -> Interests:
+    """The same demand as subscriptions: every member subscribes to each subject that it wants."""
+    rows = (drawn.row(subject) for subject in range(load.subjects))
+    return {
+        name: tuple(f"m{member}" for member in row)
+        for name, row in zip(subject_names(load), rows, strict=True)
+        if len(row)
+    }
 
 
 def _wishes(load: Workload, community: int, random: np.random.Generator) -> NDArray[np.int64]:
