@@ -1,9 +1,7 @@
 """From traffic and interests to a channel map, and what it is worth.
 
-Beside the subjects of the log there is one more thing to place: the default, channel 0, which takes every subject that
-no rule names. It has no traffic, but a member that subscribes to a pattern, or to a subject that has not been published
-yet, may have to listen to it. It is placed like a subject without weight that these members want, and the channel that
-it ends up in becomes channel 0.
+Every member hears channel 0, which takes the subjects that no rule names. So beside the subjects of the log there is
+one more thing to place: something without weight that everybody wants. The channel where it ends up becomes channel 0.
 """
 
 from __future__ import annotations
@@ -52,19 +50,13 @@ class Case:
         weights = np.array([traffic[subject] for subject in subjects], np.float64)
         return cls(subjects, weights, interests, members, _matrix(rows, len(members)))
 
-    def known(self) -> set[str]:
-        """The subjects that get a channel of their choice."""
-        return set(self.subjects[:SUBJECTS_MAX])
-
     def demand(self) -> Demand:
-        """The subjects that get a channel of their choice and, last, the default."""
-        known = self.known()
-        unknown = {member for pattern, found in self.interests.items() if pattern not in known for member in found}
-        default = [at for at, member in enumerate(self.members) if member in unknown]
+        """The subjects that get a channel of their choice and, last, the default, which everybody hears."""
+        default = np.arange(len(self.members), dtype=np.int32)
         chosen = self.wants[:SUBJECTS_MAX]
         rows = [chosen.indices[a:b] for a, b in zip(chosen.indptr, chosen.indptr[1:], strict=False)]
         weights = np.append(self.weights[:SUBJECTS_MAX], self.weights[SUBJECTS_MAX:].sum())
-        return Demand(weights, _matrix([*rows, np.array(default, np.int32)], len(self.members)))
+        return Demand(weights, _matrix([*rows, default], len(self.members)))
 
     def with_channels(self, channel_map: ChannelMap) -> Outcome:
         """What the members hear with this map: exactly, by the channels that their subscriptions listen to."""
@@ -72,6 +64,7 @@ class Case:
         weight = _sums(channel, self.weights, channel_map.channels)
         number = {member: at for at, member in enumerate(self.members)}
         listens = np.zeros((channel_map.channels, len(self.members)), np.bool_)
+        listens[DEFAULT_CHANNEL] = True
         for pattern, members in self.interests.items():
             listens[np.ix_(channel_map.channels_for(pattern), [number[member] for member in members])] = True
         wanted = np.zeros(listens.shape)
@@ -139,7 +132,10 @@ def find_map(case: Case, channels: int, version: int, starts: Start) -> tuple[Ch
 
 
 def hashed_map(case: Case, channels: int) -> Outcome:
-    """What the members would hear if subjects were hashed to channels: each listens where something it wants is."""
+    """What the members would hear if subjects were hashed to channels: each listens where something it wants is.
+
+    This is kind to the hash: channel 0 is taken for one like the others, which not everybody hears.
+    """
     channel = hashed(case.subjects, channels)
     spread = csr_matrix((np.ones(len(channel)), (channel, np.arange(len(channel)))), (channels, len(channel)))
     wanted = (spread @ case.wants.multiply(case.weights[:, None])).toarray()
@@ -169,7 +165,7 @@ def _free(case: Case, demand: Demand, placed: Grouping, channels: int) -> NDArra
     spread = csr_matrix((np.ones(len(placed)), (placed, np.arange(len(placed)))), (channels, len(placed)))
     hears = (spread @ demand.wants).toarray() > 0
     number = {member: at for at, member in enumerate(case.members)}
-    known = case.known()
+    known = set(case.subjects[:SUBJECTS_MAX])
     rows = [
         np.full(channels, True) if pattern in known else hears[:, [number[m] for m in members]].all(axis=1)
         for pattern, members in case.interests.items()
