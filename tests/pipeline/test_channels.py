@@ -2,9 +2,8 @@
 
 import csv
 import json
-import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer.cli import main
 from gossamer.core.schema import SettingError
 from gossamer.pipeline.channels.interests import Interests, read_interests
 from gossamer.pipeline.channels.job import map_channels
@@ -27,7 +27,7 @@ from gossamer.pipeline.experiments.result_rows import batch
 from gossamer.pipeline.experiments.work import Apart, do
 from gossamer.pipeline.session import PipelineError
 from gossamer.pipeline.traces import read_events
-from gossamer.pubsub.channel_map import ChannelMap
+from gossamer.pubsub.channel_map import ChannelMap, Rule
 from gossamer.pubsub.subjects import compile_pattern
 from gossamer.store import open_store
 from tests.pipeline.log_makers import entry, packet_of
@@ -262,49 +262,65 @@ def test_a_log_without_events_is_refused(spark: "SparkSession", tmp_path: Path) 
 # The command
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "gossamer", "pipeline", "channels", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gossamer", "pipeline", "channels", *map(str, arguments)])
+        monkeypatch.setattr("pyspark.sql.SparkSession.stop", lambda session: None)  # the other tests need it
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return run
 
 
-def test_the_command_writes_a_map_a_picture_and_a_report(tmp_path: Path) -> None:
+def test_the_command_writes_a_map_a_picture_and_a_report(
+    spark: "SparkSession", tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
     store = fill(tmp_path / "store", {"a.1": 10, "a.2": 5, "b.1": 7})
     table = write_csv(tmp_path / "interests.csv", [("ann", "a.*"), ("bob", "b.1")])
-    out = tmp_path / "channels.toml"
-    out.write_text(ChannelMap(6, 2, (("old", 1),)).to_toml())  # type: ignore[arg-type]
+    out, picture = tmp_path / "channels.toml", tmp_path / "map.png"
+    out.write_text(ChannelMap(6, 2, (Rule("old", 1),)).to_toml())
+    asked = (store, "--interests", table, "--out", out, "--channels", 3, "--plot", picture)
 
-    done = command(
-        store, "--interests", table, "--out", out, "--channels", 3, "--plot", tmp_path / "map.png", "--json",
-        "--master", "local[1]",
-    )  # fmt: skip
+    status, told, _ = command(*asked, "--json")
 
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
+    assert status == 0
+    facts = json.loads(told)
     found = ChannelMap.from_toml(out.read_text())
     assert found.version == facts["version"] == 7
     assert found.channel_of("a.1") == found.channel_of("a.2") != found.channel_of("b.1")
-    assert facts["waste"]["map"] == 0
-    assert (tmp_path / "map.png").read_bytes()[1:4] == b"PNG"
+    assert facts["waste"] == {"one_channel": 22.0, "hashed": facts["waste"]["hashed"], "map": 0.0}
+    assert picture.read_bytes()[1:4] == b"PNG"
+    status, told, _ = command(*asked)
+    assert status == 0
+    assert "heard in vain" in told
+    assert ChannelMap.from_toml(out.read_text()).version == 8
 
 
-def test_the_command_says_what_is_wrong_before_spark_starts(tmp_path: Path) -> None:
+def test_the_command_says_what_is_wrong_before_spark_starts(
+    tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
     store = fill(tmp_path / "store", {"a": 1})
     table = write_csv(tmp_path / "interests.csv", [("ann", "a")])
-    other = tmp_path / "notes.toml"
+    other, fresh = tmp_path / "notes.toml", tmp_path / "x.toml"
     other.write_text("title = 'mine'\n")
     cases = [
-        ([store, "--interests", table, "--out", other], "exists and is not a channel map"),
-        ([store, "--interests", table, "--out", tmp_path / "no" / "x.toml"], "there is no folder"),
-        ([tmp_path / "nowhere", "--interests", table, "--out", tmp_path / "x.toml"], "no such log store"),
-        ([store, "--interests", tmp_path / "x.csv", "--out", tmp_path / "x.toml"], "No such file"),
-        ([store, "--interests", table, "--out", tmp_path / "x.toml", "--weight", "euros"], "events or bytes"),
+        ((store, "--interests", table, "--out", other), "exists and is not a channel map"),
+        ((store, "--interests", table, "--out", tmp_path / "no" / "x.toml"), "there is no folder"),
+        ((tmp_path / "nowhere", "--interests", table, "--out", fresh), "no such log store"),
+        ((store, "--interests", tmp_path / "x.csv", "--out", fresh), "No such file"),
+        ((store, "--interests", table, "--out", fresh, "--weight", "euros"), "events or bytes"),
+        ((store, "--interests", table, "--out", fresh, "--channels", "200"), "equal to 128"),
     ]
     for arguments, says in cases:
-        done = command(*arguments)
-        assert done.returncode == 2
-        assert says in " ".join(done.stderr.split())
-        assert "Traceback" not in done.stderr
+        status, told, complaint = command(*arguments)
+        assert (status, told) == (2, "")
+        assert says in " ".join(complaint.split())
+        assert "Traceback" not in complaint
     assert other.read_text() == "title = 'mine'\n"
+    assert not fresh.exists()
 
 
 # The experiment

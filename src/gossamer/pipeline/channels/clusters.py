@@ -15,7 +15,7 @@ from gossamer.analysis.channels import Demand, Grouping
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ITERATIONS = 20
+ITERATIONS = 10
 SEED = 1
 _WEIGHT_MIN = 1e-6
 """Of the mean weight: a kind of subject without traffic still belongs somewhere."""
