@@ -13,6 +13,7 @@ from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
 from gossamer.cli.partitions import partitions
 from gossamer.cli.pipeline import app as pipeline
+from gossamer.cli.pipeline_channels import channels as pipeline_channels
 from gossamer.cli.plan import plan
 from gossamer.cli.pub import pub
 from gossamer.cli.report import report
@@ -44,6 +45,7 @@ app.command()(doctor)
 app.command()(bench)
 app.add_typer(key)
 app.add_typer(log, name="log")
+pipeline.command("channels")(pipeline_channels)
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(experiment, name="experiment")
 app.command()(report)

@@ -7,11 +7,14 @@ Each sender's packets come in order, so for each sender one number says how far 
 asked for, packets below that number come again, and only the subscriptions that asked for them see them.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container
+from itertools import accumulate
 from itertools import count as counting
 from operator import attrgetter
 from time import time
+from typing import Any
 from weakref import WeakValueDictionary
 
 from gossamer.core.effects import ReportLost
@@ -31,6 +34,8 @@ from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 _NEVER = 1 << 62
 _LEFT_MAX = 1000
 """Of this many senders that left, it is known how far they were delivered: one that resumes is no new one."""
+_TOLD_BYTES_MAX = 8192
+"""Of patterns in a profile, which has to fit into a datagram."""
 _BODY = attrgetter("body")
 
 
@@ -77,6 +82,13 @@ class Inbox:
     def waiting(self) -> int:
         """How many items the application has not taken yet."""
         return sum(subscription.waiting for subscription in self._subscriptions.values())
+
+    def subscribed(self) -> dict[str, Any]:
+        """The patterns of all subscriptions, and how many there was no room to tell."""
+        patterns = sorted({p for some in list(self._subscriptions.values()) for p in some.pattern.split(" ")})
+        ends = list(accumulate(len(pattern.encode()) for pattern in patterns))
+        told = bisect_right(ends, _TOLD_BYTES_MAX)
+        return {"patterns": patterns[:told], "left_out": len(patterns) - told}
 
     def half_full(self) -> list[tuple[int, Subscription]]:
         """The subscriptions that the application does not read fast enough, by their keys."""
