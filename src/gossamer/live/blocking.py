@@ -4,7 +4,7 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,6 +16,7 @@ from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
+from gossamer.wire.events import Event
 
 T = TypeVar("T")
 
@@ -206,6 +207,32 @@ class SyncGroup:
             threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True).start()
         return blocking
 
+    def request(self, subject: str, payload: Any = b"", /, *, timeout: float | None = 1.0, **attributes: Any) -> Event:
+        """Publish an event and wait for the first reply; Timeout without one, NobodyListens if there cannot be one."""
+        return self.run(self._group.request(subject, payload, timeout=timeout, **attributes))
+
+    def request_many(
+        self,
+        subject: str,
+        payload: Any = b"",
+        /,
+        *,
+        timeout: float | None = 1.0,
+        limit: int | None = None,
+        **attributes: Any,
+    ) -> Iterator[Event]:
+        """Publish an event and yield the replies to it as they come, at most `limit`, for `timeout` seconds in all."""
+        replies = self._group.request_many(subject, payload, timeout=timeout, limit=limit, **attributes)
+        try:
+            while (reply := self.run(_next(replies))) is not None:
+                yield reply
+        finally:
+            self.run(replies.aclose())
+
+    def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer a request, as `event.reply(payload)` does."""
+        event.reply(payload, **attributes)
+
     def notices(self) -> SyncNotices:
         """What happens to the group, from now on, as `Group.notices` tells it; a blocking iterator."""
         return SyncNotices(self, self.call(self._group.notices))
@@ -269,6 +296,10 @@ class SyncGroup:
             self._news.put(error)
         for _ in range(_LAST_TURNS):
             await asyncio.sleep(0)
+
+
+async def _next(replies: AsyncGenerator[Event]) -> Event | None:
+    return await anext(replies, None)
 
 
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:

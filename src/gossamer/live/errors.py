@@ -22,6 +22,10 @@ class NameInUse(Error, RuntimeError):
     """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
+class NobodyListens(Error, LookupError):
+    """A request that no member can answer, because nobody subscribes to its subject."""
+
+
 class NotAMember(Error, RuntimeError):
     """A call on a group that is not joined yet, or was left, or whose event loop has stopped."""
 

@@ -53,6 +53,8 @@ class Inbox:
         self.lost: Counter[str] = Counter()
         self.me = me
         self.home = home
+        self.event_type: type[Event] = Event
+        """The class of this group's events, as far as it matters."""
         self.is_paused = False
         """Whether the member does not read because the application does not."""
         self._recorder = recorder
@@ -81,6 +83,10 @@ class Inbox:
     def half_full(self) -> list[tuple[int, Subscription]]:
         """The subscriptions that the application does not read fast enough, by their keys."""
         return [(key, some) for key, some in list(self._subscriptions.items()) if some.is_half_full]
+
+    def listens(self, subject: str) -> bool:
+        """Whether a subscription is there for this subject."""
+        return bool(self._table.match(subject))
 
     def subscribe(
         self, patterns: tuple[str, ...], where: str | None, losses: Losses, room: Room, echo: bool = True
@@ -225,11 +231,16 @@ class Inbox:
         try:
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
-                return [] if event is None else [event]
-            return unpack(packet)
+                return [] if event is None else self._bound([event])
+            return self._bound(unpack(packet))
         except WireError:
             self._report(Lost(packet.sender, packet.seqno, packet.seqno, "malformed"))
             return []
+
+    def _bound(self, events: list[Event]) -> list[Event]:
+        """The same events; those that ask for a reply know how."""
+        kind = self.event_type
+        return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
 
     def _report_abandoned(self) -> None:
         """Report fragmented events that will never be complete; a lost fragment was already reported as a packet."""

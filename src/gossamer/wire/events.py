@@ -9,8 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gossamer.core.errors import Misuse
 from gossamer.core.names import name_of
 from gossamer.core.packets import Packet, Run
 from gossamer.wire import blocks
@@ -61,6 +62,13 @@ class Event(NamedTuple):
     def source(self) -> str:
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
+
+    def reply(self, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer the request that this is: the reply goes to the member that made it, and to nobody else.
+
+        Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
+        """
+        raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
 
 
 class Packer:
