@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gossamer.live.errors import MemberFailed as MemberFailed
     from gossamer.live.errors import NameInUse as NameInUse
     from gossamer.live.errors import NobodyListens as NobodyListens
+    from gossamer.live.errors import NoLogger as NoLogger
     from gossamer.live.errors import NotAMember as NotAMember
     from gossamer.live.errors import NotAnEvent as NotAnEvent
     from gossamer.live.errors import NotDurable as NotDurable
@@ -53,8 +54,8 @@ _NAMES = {
     "gossamer.core.say": "Gap",
     "gossamer.core.schema": "SettingError",
     "gossamer.live.blocking": "SyncGroup SyncSubscription join_sync open_sync",
-    "gossamer.live.errors": "Full MemberFailed NameInUse NobodyListens NotAMember NotAnEvent NotDurable Overrun "
-    "Timeout Unsent WrongThread WrongType",
+    "gossamer.live.errors": "Full MemberFailed NameInUse NobodyListens NoLogger NotAMember NotAnEvent NotDurable "
+    "Overrun Timeout Unsent WrongThread WrongType",
     "gossamer.live.group": "Group join open_group",
     "gossamer.live.notices": "Notice NoticeStream",
     "gossamer.live.sockets": "TransportError",

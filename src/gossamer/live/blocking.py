@@ -49,12 +49,14 @@ class SyncSubscription:
     def get(self, timeout: float | None = None) -> Item | None:
         """The next item, or None at the end; Timeout if nothing comes for `timeout` seconds."""
         if self._position >= len(self._items):
-            batch = self._next_batch(timeout)
+            batch = self._next_batch(timeout, one_by_one=True)
             if batch is None:
                 return None
             self._items, self._position = batch, 0
         self._position += 1
-        return self._items[self._position - 1]
+        item = self._items[self._position - 1]
+        durable = self._subscription.durable
+        return item if durable is None else durable.bound(item, blocking=True)
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
@@ -63,6 +65,10 @@ class SyncSubscription:
             yield batch
         while (more := self._next_batch(timeout)) is not None:
             yield more
+
+    def commit(self, timeout: float | None = None) -> None:
+        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
+        self._group.run(self._subscription.commit_but(self._items[self._position :], timeout))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -89,10 +95,10 @@ class SyncSubscription:
         if not self._group.is_over:
             self.close()
 
-    def _next_batch(self, timeout: float | None) -> list[Item] | None:
+    def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if self._group.is_over:
             return self._subscription.rest() or None
-        return self._group.run(self._subscription.take(timeout))
+        return self._group.run(self._subscription.take(timeout, one_by_one=one_by_one))
 
 
 class SyncNotices:
@@ -193,12 +199,20 @@ class SyncGroup:
         losses: Losses = "report",
         when_full: WhenFull | None = None,
         echo: bool = True,
+        durable: str | None = None,
         callback: Callable[[Item], Any] | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator. A `callback` has a thread of its own."""
         subscription = self.call(
             lambda: self._group.subscribe(
-                pattern, *patterns, where=where, start=start, losses=losses, when_full=when_full, echo=echo
+                pattern,
+                *patterns,
+                where=where,
+                start=start,
+                losses=losses,
+                when_full=when_full,
+                echo=echo,
+                durable=durable,
             )
         )
         blocking = SyncSubscription(self, subscription)

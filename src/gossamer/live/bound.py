@@ -21,3 +21,21 @@ def event_type(home: Home, reply: Replier) -> type[Event]:
         home.do(lambda: reply(self, payload, attributes))
 
     return type("Event", (Event,), {"__slots__": (), "__doc__": Event.__doc__, "reply": answer})
+
+
+def acknowledged_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
+    """The class of events of one subscription, with asyncio: `await event.ack()` says that it is done."""
+
+    async def ack(self: Event) -> None:
+        home.do(lambda: acknowledge(self))
+
+    return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})
+
+
+def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
+    """The same without asyncio: `event.ack()`."""
+
+    def ack(self: Event) -> None:
+        home.do(lambda: acknowledge(self))
+
+    return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})

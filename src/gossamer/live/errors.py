@@ -26,6 +26,10 @@ class NobodyListens(Error, LookupError):
     """A request that no member can answer, because nobody subscribes to its subject."""
 
 
+class NoLogger(Error, RuntimeError):
+    """Something that only a logger can do was asked of a group that has none."""
+
+
 class NotAMember(Error, RuntimeError):
     """A call on a group that is not joined yet, or was left, or whose event loop has stopped."""
 

@@ -27,6 +27,7 @@ from gossamer.live.answers import Question
 from gossamer.live.bound import event_type
 from gossamer.live.callbacks import Callback, Callbacks
 from gossamer.live.credentials import envelope_for, member_number, trusted
+from gossamer.live.durable import Durables
 from gossamer.live.envelope import Envelope
 from gossamer.live.errors import Full, MemberFailed, NameInUse, NotAMember, NotDurable, Overrun, Timeout, Unsent
 from gossamer.live.home import NOT_JOINED, Home, at_home
@@ -41,6 +42,7 @@ from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
 from gossamer.live.past import Past
+from gossamer.live.readers import Readers
 from gossamer.live.requesting import Requesting
 from gossamer.live.requests import Requests
 from gossamer.live.safety import Safety
@@ -121,6 +123,8 @@ class Group(Requesting, Inspecting):
         self._past: Past = NOT_JOINED
         self._mail: Mail = NOT_JOINED
         self._requests: Requests = NOT_JOINED
+        self._durables: Durables = NOT_JOINED
+        self._readers: Readers | None = None
 
     async def __aenter__(self) -> Self:
         settings = self.settings
@@ -222,6 +226,9 @@ class Group(Requesting, Inspecting):
         self._mail = Mail(self._member)
         self._requests = Requests(self.name, self._member, self._inbox, self._mail)
         self._inbox.event_type = event_type(self._home, self._requests.reply)
+        self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
+        if self._member.disk is not None:
+            self._readers = Readers(self._member, self._member.disk, self._mail)
         return tuning
 
     def _told(self, effect: Effect) -> None:
@@ -275,6 +282,7 @@ class Group(Requesting, Inspecting):
         self._outbox.close()
         try:
             self._inbox.pause_no_more()  # the answers have to be read
+            await self._durables.finish()
             unsent = await self._safety.before_leaving(self.name)
         finally:
             await self._go()
@@ -292,6 +300,8 @@ class Group(Requesting, Inspecting):
         finally:
             self._is_over = True
             self._watch.stop()
+            if self._readers is not None:
+                self._readers.stop()
             await self._member.stop()
             self._inbox.close()
             await self._callbacks.finish()
@@ -416,6 +426,7 @@ class Group(Requesting, Inspecting):
         losses: Losses = "report",
         when_full: WhenFull | None = None,
         echo: bool = True,
+        durable: str | None = None,
         callback: Callback | None = None,
     ) -> Subscription:
         """Subscribe to events whose subject matches a pattern and whose attributes satisfy `where`, from `start` on.
@@ -424,11 +435,16 @@ class Group(Requesting, Inspecting):
         senders, `{sender: seqno}`, with all that a logger holds from the others. A gap that nobody could repair comes
         as `Lost` in its place; with `losses="skip"` only events come. `when_full` is what happens when the application
         does not read: "pause", "drop" or "raise", as in the settings. With `echo=False`, what this member publishes
-        does not come. A `callback`, a function or a coroutine function, is called with each item in its order; its
-        errors are logged, and the subscription goes on.
+        does not come. With a `durable` name the loggers keep how far it was (`commit`, `event.ack`), and it goes on
+        from there when it is made again, anywhere; `start` is for the first time. A `callback`, a function
+        or a coroutine function, is called with each item in its order; its errors are logged, and the subscription
+        goes on.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
+        if durable is not None:
+            self._durables.check(durable)
+            wish = wish or (0, {})
         if wish is not None and not self._member.stack.order.holds_back:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
@@ -436,7 +452,9 @@ class Group(Requesting, Inspecting):
         given = self.settings
         room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
         subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
-        if wish is not None:
+        if durable is not None:
+            self._durables.begin(durable, subscription, start)
+        elif wish is not None:
             self._past.wish(subscription, *wish)
         if callback is not None:
             self._callbacks.begin(subscription, callback)

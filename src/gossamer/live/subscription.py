@@ -13,6 +13,7 @@ from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
+from gossamer.core.errors import Misuse
 from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
@@ -21,6 +22,7 @@ from gossamer.live.home import at_home
 from gossamer.wire.events import Event
 
 if TYPE_CHECKING:
+    from gossamer.live.durable import Durable
     from gossamer.live.inbox import Inbox
 
 _INSTEAD = "read there, or use gossamer.join_sync"
@@ -70,6 +72,8 @@ class Subscription:
         self.is_full = False
         self.pauses = room.when_full == "pause"
         """Whether the member need not read while this is full."""
+        self.durable: Durable | None = None
+        """Where its position is kept, if that is so."""
         self._not_from = -1 if echo else inbox.me
         self._inbox = inbox
         self._home = inbox.home
@@ -91,6 +95,11 @@ class Subscription:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "full" if self.is_full else "open"
         return f"<{type(self).__name__} to {self.pattern!r}, {state}, {self.waiting} waiting>"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more comes."""
+        return self._closed
 
     @property
     def waiting(self) -> int:
@@ -155,7 +164,7 @@ class Subscription:
 
     def wait_for_past(self) -> None:
         """From now on hold back what comes, until `past_known`."""
-        self._early = []
+        self._early = [] if self._early is None else self._early
         self._past_is_here.clear()
 
     def past_known(self, positions: Horizon) -> None:
@@ -251,19 +260,19 @@ class Subscription:
         if not self._reading:
             while not self._items:
                 await self._fetch()
-            self._reading, self._position = self._taken(), 0
+            self._reading, self._position = self._taken(one_by_one=True), 0
         item = self._reading[self._position]
         self._position += 1
         if self._position == len(self._reading):
             self._reading = []
-        return item
+        return item if self.durable is None else self.durable.bound(item)
 
     async def batches(self) -> AsyncIterator[list[Item]]:
         """Yield everything that is there, again and again; never an empty list."""
         while (batch := await self.take()) is not None:
             yield batch
 
-    async def take(self, timeout: float | None = None) -> list[Item] | None:
+    async def take(self, timeout: float | None = None, *, one_by_one: bool = False) -> list[Item] | None:
         """Wait for items and return all that are there, or None at the end; Timeout after `timeout` seconds."""
         try:
             while not self._items and not self._reading:
@@ -276,12 +285,34 @@ class Subscription:
             return None
         except TimeoutError:
             raise Timeout(f"nothing came within {timeout} s") from None
-        return self.rest()
+        return self.rest(one_by_one=one_by_one)
 
-    def rest(self) -> list[Item]:
-        """Everything that is there, perhaps nothing; does not wait."""
+    def rest(self, *, one_by_one: bool = False) -> list[Item]:
+        """Everything that is there, perhaps nothing; does not wait. Events of a batch are acknowledged by `commit`."""
         begun, self._reading = self._reading, []
-        return begun[self._position :] + self._taken() if begun else self._taken()
+        taken = self._taken(one_by_one=one_by_one)
+        return begun[self._position :] + taken if begun else taken
+
+    @at_home
+    async def commit(self, timeout: float | None = None) -> None:
+        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds.
+
+        For a subscription with `durable=`: the next one of that name begins after it.
+        """
+        await self.commit_but(self._reading[self._position :], timeout)
+
+    async def commit_but(self, unread: list[Item], timeout: float | None) -> None:
+        """Commit all that was taken but for these items."""
+        if self.durable is None:
+            raise Misuse("this subscription keeps no position: subscribe with durable='name' to commit")
+        self.look_at_given()
+        self.durable.progress.all_but((i.sender, i.seqno) for i in unread if isinstance(i, Event))
+        await self.durable.commit(timeout)
+
+    def look_at_given(self) -> None:
+        """If nothing waits, everything whose turn has come was given, also what does not match."""
+        if self.durable is not None and not self._items and self._early is None:
+            self.durable.progress.gave(self._inbox.marks, self.rewound)
 
     async def _fetch(self) -> None:
         if self._closed:
@@ -290,7 +321,7 @@ class Subscription:
         self._ready.clear()
         await self._ready.wait()
 
-    def _taken(self) -> list[Item]:
+    def _taken(self, *, one_by_one: bool = False) -> list[Item]:
         """Hand over all items: there is room again."""
         if not self._closed:
             self._home.check_here(_INSTEAD)
@@ -298,6 +329,10 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
+        if self.durable is not None and items:
+            self.durable.progress.gave(self._inbox.marks, self.rewound, together=not one_by_one)
+            if one_by_one:
+                self.durable.progress.expect((i.sender, i.seqno) for i in items if isinstance(i, Event))
         if was_full:
             self._inbox.look()
         return items

@@ -63,6 +63,16 @@ class Event(NamedTuple):
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
 
+    async def ack(self) -> None:
+        """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
+
+        Without asyncio it is a plain call, `event.ack()`. Misuse if nobody waits for it.
+        """
+        raise Misuse(
+            "nobody waits for this event to be acknowledged: subscribe with durable= or queue=, and read one by one; "
+            "what `batches` and `take` return is acknowledged by `await subscription.commit()`"
+        )
+
     def reply(self, payload: Any = b"", /, **attributes: Any) -> None:
         """Answer the request that this is: the reply goes to the member that made it, and to nobody else.
 
