@@ -3,6 +3,7 @@
 import json
 import sys
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import FROM_NOW_ON, Item, Start
+from gossamer.live.subscription import FROM_NOW_ON, Item, Start, Subscription
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
@@ -91,26 +92,33 @@ def sub(
             async with Group(group, settings, transport_from(impair), trace=rows) as member:
                 try:
                     heard = member.subscribe(pattern, where=where, start=begin, durable=durable)
-                    taken = 0
-                    async for batch in heard.batches():
-                        unread = batch[count - taken :] if count else []
-                        batch = batch[: count - taken] if count else batch
-                        taken += len(batch)
-                        if verify:
-                            seen.take(batch)
-                        if printer is not None:
-                            sys.stdout.write("".join(printer(item) + "\n" for item in batch))
-                            sys.stdout.flush()
-                        if durable is not None:
-                            await heard.commit_but(unread, timeout=COMMIT_S)
-                        if count and taken >= count:
-                            return
+                    await _print(heard, printer, seen if verify else None, count)
                 finally:
                     if stats is not None:
                         stats.write_text(json.dumps(with_ids(member.profile()) | {"verified": seen.summary()}))
 
     run_for_ever(story())
     return 1 if verify and seen.wrong else 0
+
+
+async def _print(
+    heard: Subscription, printer: Callable[[Item], str] | None, seen: "Numbered | None", count: int
+) -> None:
+    """Print all that comes, or the first `count`; what a durable subscription has printed is committed."""
+    taken = 0
+    async for batch in heard.batches():
+        unread = batch[count - taken :] if count else []
+        batch = batch[: count - taken] if count else batch
+        taken += len(batch)
+        if seen is not None:
+            seen.take(batch)
+        if printer is not None:
+            sys.stdout.write("".join(printer(item) + "\n" for item in batch))
+            sys.stdout.flush()
+        if heard.acks is not None:
+            await heard.commit_but(unread, timeout=COMMIT_S)
+        if count and taken >= count:
+            return
 
 
 class Numbered:

@@ -14,6 +14,7 @@ from gossamer.live.group import Group
 from gossamer.live.home import Home
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
+from gossamer.pubsub.queue import By
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
 from gossamer.wire.events import Event
@@ -55,8 +56,8 @@ class SyncSubscription:
             self._items, self._position = batch, 0
         self._position += 1
         item = self._items[self._position - 1]
-        durable = self._subscription.durable
-        return item if durable is None else durable.bound(item, blocking=True)
+        acks = self._subscription.acks
+        return item if acks is None else acks.bound(item, blocking=True)
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
@@ -79,6 +80,8 @@ class SyncSubscription:
         for item in self:
             try:
                 callback(item)
+                if self._subscription.acks is not None and isinstance(item, Event):
+                    item.ack()  # here it is a plain call
             except Exception:  # the application's
                 _log.exception("a callback of the subscription to %r failed on %r", self._subscription.pattern, item)
 
@@ -200,6 +203,8 @@ class SyncGroup:
         when_full: WhenFull | None = None,
         echo: bool = True,
         durable: str | None = None,
+        queue: str | None = None,
+        queue_by: By = "any",
         callback: Callable[[Item], Any] | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator. A `callback` has a thread of its own."""
@@ -213,6 +218,8 @@ class SyncGroup:
                 when_full=when_full,
                 echo=echo,
                 durable=durable,
+                queue=queue,
+                queue_by=queue_by,
             )
         )
         blocking = SyncSubscription(self, subscription)

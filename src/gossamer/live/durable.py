@@ -125,14 +125,14 @@ class Durable:
     def _outcome(self) -> str | None:
         """What the logger that decides has said; NameInUse if it refuses."""
         for answer in self._answers.values():
-            if answer["outcome"] == "refused":
+            if answer.get("outcome") == "refused":
                 holder = answer["holder"] if isinstance(answer.get("holder"), int) else -1
                 raise NameInUse(
                     f"durable name {self.name!r}: member {name_of(holder)} reads it; one at a time can: stop that one, "
                     "choose another name, or share the work with queue="
                 )
-            if answer["outcome"] is not None:
-                return str(answer["outcome"])
+            if answer.get("outcome") is not None:
+                return str(answer.get("outcome"))
         return None
 
     def heard(self, source: int, answer: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class Durable:
 
     async def _renew(self) -> None:
         if (subscription := self._subscription()) is not None:
-            subscription.look_at_given()
+            self._look_at_given(subscription)
             self.look()
         if self._outcome() not in (None, "granted") or monotonic() > self._asked_at + RENEW_S:
             self._ask(renews=True)
@@ -176,8 +176,27 @@ class Durable:
 
     # Committing.
 
-    async def commit(self, timeout: float | None) -> None:
-        """Commit what is done, and wait until loggers have it."""
+    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
+        """The application has read these."""
+        subscription = self._subscription()
+        if subscription is not None:
+            self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=not one_by_one)
+            if one_by_one:
+                self.progress.expect((item.sender, item.seqno) for item in items if isinstance(item, Event))
+
+    def _look_at_given(self, subscription: Subscription) -> None:
+        """If nothing waits, everything whose turn has come was given, also what does not match."""
+        if (marks := subscription.marks) is not None:
+            self.progress.gave(marks, {})
+
+    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+        """All that was read is done, but for these: wait until loggers have kept that."""
+        if (subscription := self._subscription()) is not None:
+            self._look_at_given(subscription)
+        self.progress.all_but((item.sender, item.seqno) for item in unread if isinstance(item, Event))
+        await self._committed_to_loggers(timeout)
+
+    async def _committed_to_loggers(self, timeout: float | None) -> None:
         self.look()
         number = self._number
         try:
@@ -234,7 +253,7 @@ class Durable:
         """The member leaves: commit what was acknowledged, and let others read."""
         if self._granted and not self.task.done():
             with suppress(Timeout, NameInUse):
-                await self.commit(_LAST_COMMIT_S)
+                await self._committed_to_loggers(_LAST_COMMIT_S)
             self.release()
         self.task.cancel()
 
@@ -272,7 +291,8 @@ class Durables:
     def begin(self, name: str, subscription: Subscription, start: Start) -> None:
         """Make a subscription durable."""
         subscription.wait_for_past()
-        self._active[name] = subscription.durable = Durable(name, subscription, start, self)
+        durable = Durable(name, subscription, start, self)
+        self._active[name] = subscription.acks = durable
 
     def ended(self, durable: Durable) -> None:
         """A subscription was closed, or refused."""

@@ -42,6 +42,7 @@ from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
 from gossamer.live.past import Past
+from gossamer.live.queueing import Queues
 from gossamer.live.readers import Readers
 from gossamer.live.requesting import Requesting
 from gossamer.live.requests import Requests
@@ -51,6 +52,7 @@ from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.waiting import Waiting
 from gossamer.live.watch import Watch, Witness
+from gossamer.pubsub.queue import By
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -124,6 +126,7 @@ class Group(Requesting, Inspecting):
         self._mail: Mail = NOT_JOINED
         self._requests: Requests = NOT_JOINED
         self._durables: Durables = NOT_JOINED
+        self._queues: Queues = NOT_JOINED
         self._readers: Readers | None = None
 
     async def __aenter__(self) -> Self:
@@ -227,6 +230,7 @@ class Group(Requesting, Inspecting):
         self._requests = Requests(self.name, self._member, self._inbox, self._mail)
         self._inbox.event_type = event_type(self._home, self._requests.reply)
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
+        self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
         if self._member.disk is not None:
             self._readers = Readers(self._member, self._member.disk, self._mail)
         return tuning
@@ -283,6 +287,7 @@ class Group(Requesting, Inspecting):
         try:
             self._inbox.pause_no_more()  # the answers have to be read
             await self._durables.finish()
+            self._queues.finish()
             unsent = await self._safety.before_leaving(self.name)
         finally:
             await self._go()
@@ -427,6 +432,8 @@ class Group(Requesting, Inspecting):
         when_full: WhenFull | None = None,
         echo: bool = True,
         durable: str | None = None,
+        queue: str | None = None,
+        queue_by: By = "any",
         callback: Callback | None = None,
     ) -> Subscription:
         """Subscribe to events whose subject matches a pattern and whose attributes satisfy `where`, from `start` on.
@@ -436,15 +443,19 @@ class Group(Requesting, Inspecting):
         as `Lost` in its place; with `losses="skip"` only events come. `when_full` is what happens when the application
         does not read: "pause", "drop" or "raise", as in the settings. With `echo=False`, what this member publishes
         does not come. With a `durable` name the loggers keep how far it was (`commit`, `event.ack`), and it goes on
-        from there when it is made again, anywhere; `start` is for the first time. A `callback`, a function
-        or a coroutine function, is called with each item in its order; its errors are logged, and the subscription
-        goes on.
+        from there when it is made again, anywhere; `start` is for the first time. With a `queue` name
+        each event goes to one of the members with the same queue, patterns and `where`: to any, or always to the same
+        one for a sender or a key (`queue_by`). A `callback`, a function or a coroutine function, is called with each
+        item in its order, and acknowledges it; its errors are logged, and the subscription goes on.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
         if durable is not None:
             self._durables.check(durable)
             wish = wish or (0, {})
+        if queue is not None and wish is not None:
+            raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
+        queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)
         if wish is not None and not self._member.stack.order.holds_back:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
@@ -452,6 +463,8 @@ class Group(Requesting, Inspecting):
         given = self.settings
         room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
         subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
+        if queue_id is not None:
+            self._queues.begin(queue_id, queue_by, subscription)
         if durable is not None:
             self._durables.begin(durable, subscription, start)
         elif wish is not None:

@@ -10,6 +10,7 @@ from gossamer.wire import WireError
 
 REPLY, WHO_LISTENS, LISTENS = 1, 2, 3
 READ, READING, COMMIT, COMMITTED, RELEASE, CONSUMERS = 4, 5, 6, 7, 8, 9
+QUEUE = 10
 
 Reader = Callable[[int, bytes], None]
 

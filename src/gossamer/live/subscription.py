@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from operator import itemgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
 from gossamer.core.errors import Misuse
 from gossamer.core.names import name_of
@@ -22,8 +22,8 @@ from gossamer.live.home import at_home
 from gossamer.wire.events import Event
 
 if TYPE_CHECKING:
-    from gossamer.live.durable import Durable
     from gossamer.live.inbox import Inbox
+    from gossamer.live.queueing import Worker
 
 _INSTEAD = "read there, or use gossamer.join_sync"
 _NOT_READ = "not read"
@@ -60,6 +60,19 @@ class Room(NamedTuple):
     when_full: WhenFull
 
 
+class Acknowledging(Protocol):
+    """Keeps account of what an application has read and what of it is done."""
+
+    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
+        """The application has read these, to acknowledge them one by one or together."""
+
+    def bound(self, item: Item, *, blocking: bool = False) -> Item:
+        """The same item; an event of it can be acknowledged."""
+
+    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+        """All that was read is done, but for these."""
+
+
 class Subscription:
     """An asynchronous iterator over the matching events; `batches()` yields them in lists, which is faster."""
 
@@ -72,8 +85,10 @@ class Subscription:
         self.is_full = False
         self.pauses = room.when_full == "pause"
         """Whether the member need not read while this is full."""
-        self.durable: Durable | None = None
-        """Where its position is kept, if that is so."""
+        self.acks: Acknowledging | None = None
+        """What keeps account of what is done, if anything does."""
+        self.queue: Worker | None = None
+        """The queue that says which events are for this subscription, if there is one."""
         self._not_from = -1 if echo else inbox.me
         self._inbox = inbox
         self._home = inbox.home
@@ -115,6 +130,18 @@ class Subscription:
         """Take these events, all of one sender, unless there is no room."""
         if events[0].sender == self._not_from:
             return
+        if self.queue is not None:
+            events = self.queue.arrived(events)
+            size_bytes = size_of(events)
+        if events:
+            self._offer(events, size_bytes)
+
+    def offer_own(self, events: list[Event]) -> None:
+        """Take events that another member of the queue has left."""
+        for event in events:
+            self._offer([event], len(event.payload))
+
+    def _offer(self, events: list[Event], size_bytes: int) -> None:
         if self.is_full and self._refuses(events[0].sender, events[0].seqno, events[-1].seqno, _NOT_READ):
             return
         items = self._items if self._early is None else self._early
@@ -265,7 +292,7 @@ class Subscription:
         self._position += 1
         if self._position == len(self._reading):
             self._reading = []
-        return item if self.durable is None else self.durable.bound(item)
+        return item if self.acks is None else self.acks.bound(item)
 
     async def batches(self) -> AsyncIterator[list[Item]]:
         """Yield everything that is there, again and again; never an empty list."""
@@ -297,22 +324,21 @@ class Subscription:
     async def commit(self, timeout: float | None = None) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds.
 
-        For a subscription with `durable=`: the next one of that name begins after it.
+        For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
+        and what was not committed goes to another member of the queue when this one is gone.
         """
         await self.commit_but(self._reading[self._position :], timeout)
 
     async def commit_but(self, unread: list[Item], timeout: float | None) -> None:
         """Commit all that was taken but for these items."""
-        if self.durable is None:
-            raise Misuse("this subscription keeps no position: subscribe with durable='name' to commit")
-        self.look_at_given()
-        self.durable.progress.all_but((i.sender, i.seqno) for i in unread if isinstance(i, Event))
-        await self.durable.commit(timeout)
+        if self.acks is None:
+            raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
+        await self.acks.commit(unread, timeout)
 
-    def look_at_given(self) -> None:
-        """If nothing waits, everything whose turn has come was given, also what does not match."""
-        if self.durable is not None and not self._items and self._early is None:
-            self.durable.progress.gave(self._inbox.marks, self.rewound)
+    @property
+    def marks(self) -> Horizon | None:
+        """By sender: everything below was given to the application; None if something waits for it."""
+        return None if self._items or self._early is not None else {**self._inbox.marks, **self.rewound}
 
     async def _fetch(self) -> None:
         if self._closed:
@@ -329,10 +355,8 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
-        if self.durable is not None and items:
-            self.durable.progress.gave(self._inbox.marks, self.rewound, together=not one_by_one)
-            if one_by_one:
-                self.durable.progress.expect((i.sender, i.seqno) for i in items if isinstance(i, Event))
+        if self.acks is not None and items:
+            self.acks.taken(items, one_by_one=one_by_one)
         if was_full:
             self._inbox.look()
         return items

@@ -6,7 +6,7 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from itertools import accumulate, repeat
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
@@ -63,7 +63,7 @@ class Event(NamedTuple):
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
 
-    async def ack(self) -> None:
+    def ack(self) -> Awaitable[None]:
         """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
 
         Without asyncio it is a plain call, `event.ack()`. Misuse if nobody waits for it.
