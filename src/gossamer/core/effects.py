@@ -71,10 +71,14 @@ class Refuse:
 
 @dataclass(slots=True)
 class Deliver:
-    """Hand these packets to the application; `phase` is the rung by which they came."""
+    """Hand these packets to the application; `phase` is the rung by which they came.
+
+    Where all members have one order, `place` is that of the first of them, and the others follow on.
+    """
 
     run: Run
     phase: Phase
+    place: int = -1
 
 
 @dataclass(slots=True)

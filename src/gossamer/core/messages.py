@@ -10,6 +10,16 @@ from typing import ClassVar
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Unplaced,
+)
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
 
@@ -443,4 +453,12 @@ Message = (
     | FlushAnswer
     | ViewReady
     | Excluded
+    | Places
+    | PlacesKept
+    | PlacesWanted
+    | EnterOrder
+    | OrderBegins
+    | CloseGraph
+    | GraphClosed
+    | Unplaced
 )

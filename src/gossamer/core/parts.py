@@ -142,6 +142,17 @@ class Order(Rung):
     holds_back: ClassVar[bool] = False
     """Whether a gap holds back what follows it in its stream."""
 
+    def begun(self) -> None:
+        """The member takes part from here on, as a new one."""
+
+    def blocked(self) -> str:
+        """Why the order cannot go on now; empty if it can."""
+        return ""
+
+    def standing(self) -> dict[str, Any]:
+        """What this member knows of the order, for those who look; empty if it is the streams' own."""
+        return {}
+
     def is_full(self) -> bool:
         """Whether so much is held back that no more first passes should be taken in that would have to wait."""
         return False
