@@ -149,7 +149,7 @@ class Order(Rung):
         """Why the order cannot go on now; empty if it can."""
         return ""
 
-    def standing(self) -> dict[str, Any]:
+    def standing(self, now: float) -> dict[str, Any]:
         """What this member knows of the order, for those who look; empty if it is the streams' own."""
         return {}
 

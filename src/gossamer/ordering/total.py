@@ -16,15 +16,10 @@ settled from there on, and becomes a site when the primary has entered it.
 """
 
 from collections.abc import Mapping
-from math import inf
 
-from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
 from gossamer.core.effects import Multicast, Note, Unicast
-from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
-from gossamer.core.packet_sets import Horizon, PacketSets, put
-from gossamer.core.packets import Run
-from gossamer.core.parts import Order
+from gossamer.core.packet_sets import Horizon
 from gossamer.core.places import (
     CloseGraph,
     EnterOrder,
@@ -37,77 +32,37 @@ from gossamer.core.places import (
     Sites,
     Unplaced,
 )
-from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
-from gossamer.core.settings import ProtocolSettings
-from gossamer.core.streams import Stream
+from gossamer.ordering.closing import GRAPHS_MAX, Closing, below, can_be
 from gossamer.ordering.graph import greedy
+from gossamer.ordering.in_places import InPlaces
 from gossamer.ordering.place_log import PLACES_MAX, PlaceLog
-from gossamer.ordering.turns import Turns
 
 _BEATS = 10
 """A primary speaks this often in the time after which it is missed."""
 _PART = 200
 """Segments in one message."""
-_HISTORY = 100_000
-"""Segments of settled places that are kept, for members that were away."""
-_GRAPHS_MAX = 1 << 60
 
 
-class Closing:
-    """An attempt of this member to close the graph and to open the next one."""
-
-    __slots__ = ("answers", "graph", "heard", "source", "taken")
-
-    def __init__(self, graph: int) -> None:
-        self.graph = graph
-        self.answers: dict[int, GraphClosed] = {}
-        self.heard: set[int] = set()  # others that said anything to it
-        self.source = -1  # the site whose places we take over
-        self.taken = 0  # and below which place we have
-
-    def best(self) -> tuple[int, GraphClosed]:
-        """A site that keeps the longest order, and its answer."""
-        return max(self.answers.items(), key=lambda item: (item[1].last, item[1].below))
-
-
-class Total(Order):
+class Total(InPlaces):
     """This member's part in the order: it always delivers, and may be a site, the primary, or close a graph."""
-
-    in_stream_order = False
-    holds_back = True
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self.turns = Turns(ladder)
         self._patience = ladder.settings.order_patience
-        self._limit = ladder.settings.hold_bytes
         self._is_new = True  # it has to found an order, or to enter one
         self._life = 0
         self._order = 0
-        self._log: PlaceLog | None = None
-        self._settled = 0
-        self._turn = 0
-        self._releasing = self._more = False
-        self._graph = 0  # the graph that we are in, and its primary
-        self._primary = -1
         self._promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
         self._heard_at = 0.0  # when we last heard of a primary, or of somebody that is about to be one
         self._went_on_at = 0.0  # when we last knew that the order goes on
+        self._beat_at = 0.0
         self._settled_before = -1  # of a primary: what was settled at the last beat
         self._waited_for: Horizon = {}  # what had no place at the last beat
         self._closing: Closing | None = None
         self._kept: dict[int, int] = {}  # of a primary: below which place each site keeps everything
         self._entering: Horizon = {}  # of a primary: members that want to be sites, with their lives
-        self._blocked_since = inf
-        self.blocked_s = 0.0
-        """For how long this member could not go on, in all."""
         self._beating = ladder.timer(self._beat)
-
-    @classmethod
-    def declares(cls, settings: ProtocolSettings) -> Declares:
-        """One order, and in it that of each sender."""
-        return Declares(promises=("agreement", "fifo"), provides=(HOLDING_BACK,), excludes=(AGREED_VIEWS,))
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Places, and what graphs are closed and opened with."""
@@ -121,50 +76,6 @@ class Total(Order):
             GraphClosed: self._told_closed,
             Unplaced: self._told_unplaced,
         }
-
-    # What others may want to know.
-
-    def blocked(self) -> str:
-        """Why nothing can be delivered now, though there may be something; empty if nothing is in the way."""
-        if self._blocked_since == inf:
-            return ""
-        if self._log is None:
-            return "the order has not begun for this member"
-        sites = self._log.sites_at(self._log.end)
-        return f"graph {self._graph} has no primary in reach, or not most of its {len(sites.lives)} sites"
-
-    def standing(self) -> dict[str, object]:
-        """What this member knows of the order."""
-        sites = Sites(-1, {}) if self._log is None else self._log.sites_at(self._log.end)
-        return {
-            "graph": self._graph,
-            "primary": self._primary,
-            "sites": list(sites.lives),
-            "places": self._settled,
-            "delivered": self._turn,
-            "blocked": self.blocked(),
-        }
-
-    def full(self) -> str:
-        """Nothing is published while the order cannot go on: it would wait here without bound."""
-        return f"the order is blocked: {self.blocked()}" if self._blocked_since < inf else ""
-
-    def is_full(self) -> bool:
-        """Whether as much waits as may."""
-        return 0 < self._limit <= self.turns.bytes
-
-    def urgent(self, wanted: PacketSets) -> PacketSets:
-        """If it is full, only those whose turn it is."""
-        if not self.is_full() or self._log is None:
-            return wanted
-        urgent: PacketSets = {}
-        for place, segment in self._log.walk(self._turn):
-            if place >= self._settled or urgent:
-                break
-            if segment.sites is None and segment.sender in wanted:
-                parts = wanted[segment.sender].within(segment.first, segment.first + segment.count - 1)
-                put(urgent, segment.sender, RangeSet(parts))
-        return urgent
 
     # The beginning.
 
@@ -200,74 +111,17 @@ class Total(Order):
 
     def _found(self, now: float, order: int, sites: Sites, out: Effects) -> None:
         self._order = order
-        self._log = PlaceLog(0, 0, {}, sites)
-        self._settled = self._turn = 0
+        self._begin_at(0, PlaceLog(0, 0, {}, sites))
         self._graph, self._primary, self._promised = 1, sites.primary, (1, sites.primary)
         self._heard_at = self._went_on_at = now
         if self._leads():
             self._open(now, 1, sites, out)
 
-    # Packets.
+    # The primary.
 
-    def published(self, now: float, run: Run, out: Effects) -> None:
-        """Our own packets need a place like any other."""
-        self.arrived(now, [run], FIRST_PASS, self.ladder.streams[self.ladder.me], out)
-
-    def arrived(self, now: float, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
-        """They wait for their turn; the primary gives them their places."""
-        for run in parts:
-            self.turns.wait(run, phase, out)
-        self._came(now, parts[0][0].sender, out)
-
-    def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
-        """A loss has its place in the order."""
-        self.turns.lose(sender, first, last, why, out)
-        self._came(now, sender, out)
-
-    def rewound(self, sender: int, first: int) -> None:
-        """What is held of it comes again."""
-        self.turns.forget(sender, first)
-
-    def taken_back(self, sender: int, first: int, last: int) -> None:
-        """They are awaited again."""
-        self.turns.await_again(sender, first, last)
-
-    def _came(self, now: float, sender: int, out: Effects) -> None:
+    def _came_from(self, now: float, sender: int, out: Effects) -> None:
         if self._leads():
             self._place(now, [sender], out)
-        self._release(now, out)
-
-    def _release(self, now: float, out: Effects) -> None:
-        """Hand over everything whose turn has come. What turns out to be missing may be given up at once, so again."""
-        if self._releasing or self._log is None:
-            self._more = True
-            return
-        self._releasing = True
-        try:
-            self._more = True
-            while self._more:
-                self._more = False
-                self._hand_over(now, out)
-        finally:
-            self._releasing = False
-        self._log.drop(_HISTORY, self._turn)
-
-    def _hand_over(self, now: float, out: Effects) -> None:
-        assert self._log is not None
-        for place, segment in self._log.walk(self._turn):
-            if place >= self._settled:
-                break
-            end = min(place + segment.count, self._settled)
-            if segment.sites is None:
-                number = segment.first + self._turn - place
-                last = segment.first + end - place - 1
-                self._turn += self.turns.hand_over(now, segment.sender, number, last, self._turn, out) - number
-            else:
-                self._turn = end
-            if self._turn < end:
-                break
-
-    # The primary.
 
     def _leads(self) -> bool:
         return self._primary == self.ladder.me and self._closing is None and self._log is not None
@@ -381,7 +235,7 @@ class Total(Order):
 
     def _told_places(self, now: float, source: int, message: Places, out: Effects) -> None:
         log = self._log
-        if log is None or not self._is_ours(now, message.order, out) or not _can_be(message):
+        if log is None or not self._is_ours(now, message.order, out) or not can_be(message):
             return
         if message.graph:
             if message.graph < self._promised[0]:
@@ -405,7 +259,7 @@ class Total(Order):
         """Enter places, from a member that is not the primary only what is settled; returns up to where it agrees."""
         log = self._log
         assert log is not None
-        segments = message.segments if everything else _below(message, message.settled)
+        segments = message.segments if everything else below(message, message.settled)
         if not log.take(message.first, segments, self._settled):
             self.ladder.ignored["other places than those that are settled"] += 1
             return 0
@@ -458,13 +312,13 @@ class Total(Order):
 
     def _told_beginning(self, now: float, source: int, message: OrderBegins, out: Effects) -> None:
         behind = self._log is not None and message.life == 0 and message.first > self._log.end
-        if message.life != self._life and not behind or message.first > PLACES_MAX:
+        if (message.life != self._life and not behind) or message.first > PLACES_MAX:
             return
         if self._log is not None and not behind:
             return
         self._order = message.order
-        self._log = PlaceLog(message.first, message.before, message.placed, Sites(message.primary, message.lives))
-        self._settled = self._turn = message.first
+        sites = Sites(message.primary, message.lives)
+        self._begin_at(message.first, PlaceLog(message.first, message.before, message.placed, sites))
         self.turns.begin(message.placed, out)
         self._heard_at = self._went_on_at = now
         self._unblock(now)
@@ -473,7 +327,7 @@ class Total(Order):
     # A graph is closed, and the next one opened.
 
     def _asked_to_close(self, now: float, source: int, message: CloseGraph, out: Effects) -> None:
-        if self._log is None or not self._is_ours(now, message.order, out) or message.graph > _GRAPHS_MAX:
+        if self._log is None or not self._is_ours(now, message.order, out) or message.graph > GRAPHS_MAX:
             return
         if message.graph > self._promised[0]:
             self._promised = message.graph, source
@@ -502,7 +356,7 @@ class Total(Order):
 
     def _told_closed(self, now: float, source: int, message: GraphClosed, out: Effects) -> None:
         closing = self._closing
-        if self._log is None or message.order != self._order or message.graph > _GRAPHS_MAX:
+        if self._log is None or message.order != self._order or message.graph > GRAPHS_MAX:
             return
         if message.graph > self._promised[0]:
             self._promised = message.graph, message.opener
@@ -518,7 +372,8 @@ class Total(Order):
     def _go_on_closing(self, now: float, out: Effects) -> None:
         """Open the next graph, if most sites have closed the last one and we have what any of them keeps."""
         closing, log = self._closing, self._log
-        assert closing is not None and log is not None
+        assert closing is not None
+        assert log is not None
         if self._promised != (closing.graph, self.ladder.me):
             return
         lives = {member: answer.life for member, answer in closing.answers.items()}
@@ -540,7 +395,11 @@ class Total(Order):
     # Time.
 
     def _beat(self, now: float, out: Effects) -> None:
-        self._beating.set(now + self._patience / _BEATS)
+        period = self._patience / _BEATS
+        self._beating.set(now + period)
+        if now - self._beat_at > 2 * period:  # we stood still, or begin: nobody could be heard
+            self._heard_at = self._went_on_at = now
+        self._beat_at = now
         if self._is_new:
             self._look(now, out)
         if not self.ladder.is_member:
@@ -588,7 +447,8 @@ class Total(Order):
     def _close_again(self, out: Effects) -> None:
         """Whoever has not answered may not have heard of it."""
         closing, log = self._closing, self._log
-        assert closing is not None and log is not None
+        assert closing is not None
+        assert log is not None
         if closing.source >= 0:
             self._ask(closing.source, closing.taken, out)
         out.append(Multicast(CloseGraph(self._order, closing.graph)))
@@ -597,35 +457,6 @@ class Total(Order):
         """When it is our turn to manage: the sites take turns, so that two do not close a graph at once."""
         others = [member for member in sorted(log.sites_at(log.end).lives) if member != self._primary]
         return others.index(self.ladder.me) if self.ladder.me in others else len(others)
-
-    def _block(self, now: float, why: str, out: Effects) -> None:
-        if self._blocked_since == inf:
-            self._blocked_since = now
-            out.append(Note("block", seqno=self._graph, phase=why))
-
-    def _unblock(self, now: float) -> None:
-        if self._blocked_since < inf:
-            self.blocked_s += now - self._blocked_since
-            self._blocked_since = inf
-
-
-def _can_be(message: Places) -> bool:
-    count = sum(segment.count for segment in message.segments)
-    return message.first + count <= PLACES_MAX and message.graph <= _GRAPHS_MAX
-
-
-def _below(message: Places, limit: int) -> list[Segment]:
-    """The segments of a message as far as they are below a place."""
-    found: list[Segment] = []
-    place = message.first
-    for segment in message.segments:
-        count = min(segment.count, limit - place)
-        if count <= 0:
-            break
-        whole = count == segment.count
-        found.append(segment if whole else Segment(segment.graph, segment.sender, segment.first, count))
-        place += segment.count
-    return found
 
 
 class Central(Total):

@@ -192,6 +192,7 @@ class World:
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
+        self.ledger.begins_anew(member)
         self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
@@ -395,6 +396,8 @@ class World:
             self.recorder.published(self.now, packet)
 
     def _deliver(self, member: int, effect: Deliver) -> None:
+        if effect.place >= 0:
+            self.ledger.placed(member, effect.run, effect.place)
         self._delivered([member], effect.run, effect.phase)
 
     def _delivered(self, members: list[int], run: Run, phase: Phase) -> None:

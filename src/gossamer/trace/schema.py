@@ -34,9 +34,12 @@ taken over for itself, `attached` if sender answered its probe so, `told` if pee
 phase `leaving` (peer = -1), that it follows nobody any more |
 | install | member has installed the agreed view with number seqno, whose members phase lists: from here on it \
 delivers what was sent in this view |
-| graph | member opened the propagation graph with number seqno and is its primary (peer = member); phase lists its sites. Or, with phase `follows`, it follows peer as the primary of that graph |
+| graph | member opened the propagation graph with number seqno and is its primary (peer = member), or changed its \
+sites, which phase lists; with phase `follows`, it follows peer as the primary of that graph |
 | block | member has stopped sending in view seqno, because it is flushed (phase `flush`) or because no majority of it \
-is in reach (phase `no majority`). Where there is one order, member cannot go on delivering since graph seqno has no primary in reach (`no primary`), most of its sites do not answer (`no majority`), or nobody tells it where the order begins (`not begun`) |
+is in reach (phase `no majority`). Where there is one order, member delivers nothing, because graph seqno has no \
+primary in reach (`no primary`), most of its sites do not answer (`no majority`), or nobody tells where the order \
+begins (`not begun`) |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer`, `log`, or \
 `long-term`: what hashes to the member and is kept after the short term (003) |
 | listen | member hears the group's multicast from now on (phase `on`), or has left it (phase `off`) |
