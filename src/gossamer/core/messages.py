@@ -261,6 +261,23 @@ class Progress:
 
 
 @dataclass(slots=True)
+class Where:
+    """How far have you come? Asked of a sender whose packets come far below what was seen; the answer names `nonce`."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+
+
+@dataclass(slots=True)
+class Here:
+    """The answer to a `Where`: `last` is the last number of the source."""
+
+    kind: ClassVar[str] = "heartbeat"
+    nonce: int
+    last: int
+
+
+@dataclass(slots=True)
 class Confirm:
     """Up to which number do you have all my packets, of which `last` is the last?"""
 
@@ -426,6 +443,8 @@ Message = (
     | LetGo
     | HowFar
     | Progress
+    | Where
+    | Here
     | Confirm
     | Confirmed
     | Seek

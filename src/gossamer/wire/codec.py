@@ -30,6 +30,7 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
+    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -53,6 +54,7 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
+    Where,
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.places import (
@@ -118,6 +120,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     LetGo: (26, (("over", FLAG),)),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
+    Where: (68, (("nonce", NUMBER),)),
+    Here: (69, (("nonce", NUMBER), ("last", LAST))),
     Parity: (32, (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES))),
     LossReport: (33, (("lost", NUMBER), ("of", NUMBER))),
     Confirm: (24, (("last", LAST),)),
