@@ -16,8 +16,8 @@ from gossamer.core.effects import Announce, Deliver, Persist, ReportLost, Unicas
 from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
-from gossamer.core.ranges import RangeSet
 from gossamer.core.places import GraphClosed, PlacesWanted, Sites
+from gossamer.core.ranges import RangeSet
 from gossamer.core.views import NewView
 from gossamer.logging.logger import Logger
 from gossamer.logging.send_buffer import SendBuffer

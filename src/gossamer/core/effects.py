@@ -92,6 +92,13 @@ class ReportLost:
 
 
 @dataclass(slots=True)
+class ReportBlocked:
+    """Tell the application that nothing can be delivered for now, because the one order of the group cannot go on."""
+
+    reason: str
+
+
+@dataclass(slots=True)
 class TakeBack:
     """Some of `first..last` of `sender` may have been reported as lost: they come now, or are reported again."""
 
@@ -236,6 +243,7 @@ Effect = (
     | Refuse
     | Deliver
     | ReportLost
+    | ReportBlocked
     | TakeBack
     | MarkStable
     | Persist

@@ -141,6 +141,8 @@ class Order(Rung):
     """Whether a run that follows on in its stream is delivered at once, if nothing before it is missing."""
     holds_back: ClassVar[bool] = False
     """Whether a gap holds back what follows it in its stream."""
+    replays: ClassVar[bool] = False
+    """Whether the past, if it is asked for again, is delivered before what has come since."""
 
     def begun(self) -> None:
         """The member takes part from here on, as a new one."""

@@ -409,7 +409,7 @@ class Group:
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
-        if wish is not None and not self._member.stack.order.holds_back:
+        if wish is not None and not self._member.stack.order.replays:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
@@ -445,6 +445,11 @@ class Group:
     def members(self) -> tuple[int, ...]:
         """The members of the group, as far as this member knows; they are owed whatever is published from now on."""
         return known_members(self._member)
+
+    @at_home
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""
+        return self._member.stack.order.blocked()
 
     @at_home
     def loggers(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
-from gossamer.core.effects import Note
+from gossamer.core.effects import Note, ReportBlocked
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import PacketSets, put
@@ -165,6 +165,7 @@ class InPlaces(Order):
         if self._blocked_since == inf:
             self._blocked_since = now
             out.append(Note("block", seqno=self._graph, phase=why))
+            out.append(ReportBlocked(self.blocked()))
 
     def _unblock(self, now: float) -> None:
         if self._blocked_since < inf:

@@ -47,6 +47,8 @@ _PART = 200
 class Total(InPlaces):
     """This member's part in the order: it always delivers, and may be a site, the primary, or close a graph."""
 
+    from_strangers = (Places,)
+
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._patience = ladder.settings.order_patience
@@ -97,6 +99,16 @@ class Total(InPlaces):
         self._look(now, out)
         if self._leads():
             self._fit_sites(now, out)
+
+    def leaving(self, now: float, out: Effects) -> None:
+        """A primary that goes writes down who the sites are then, before it says goodbye: two could not do without."""
+        log = self._log
+        lives = {} if log is None else {m: life for m, life in self._sites(log).lives.items() if m != self.ladder.me}
+        if self._leads() and log is not None and lives:
+            first, last_words = log.end, Effects()
+            log.append(Segment(self._graph, sites=Sites(next(iter(lives)), lives)))
+            self._give(now, first, last_words)
+            out[:0] = last_words
 
     def _look(self, now: float, out: Effects) -> None:
         """Begin anew if we are new; then see to it that the beat goes on."""
@@ -199,7 +211,7 @@ class Total(InPlaces):
         assert log is not None
         if len(log.sites(self._settled)) > 1 or not self._leads():
             return
-        now_in = log.sites_at(log.end).lives
+        now_in = self._sites(log).lives
         lives = {**now_in, **self._entering}
         wanted = {member: lives[member] for member in self.ladder.roster.members if member in lives}
         self._entering = {m: life for m, life in self._entering.items() if wanted.get(m) != life}
@@ -220,7 +232,7 @@ class Total(InPlaces):
             before = log.graph_before(first)
             told = OrderBegins(self._order, message.life, first, before, placed, sites.primary, sites.lives)
             out.append(Unicast(source, told))
-        if not log.sites_at(log.end).has(source, message.life) and source in self.ladder.roster:
+        if not self._sites(log).has(source, message.life) and source in self.ladder.roster:
             self._entering[source] = message.life
             self._fit_sites(now, out)
 
@@ -235,6 +247,9 @@ class Total(InPlaces):
 
     def _told_places(self, now: float, source: int, message: Places, out: Effects) -> None:
         log = self._log
+        if not self.ladder.roster.knows(source) and source != self._primary:  # one that has just left may tell the end
+            self.ladder.ignored["places from a stranger"] += 1
+            return
         if log is None or not self._is_ours(now, message.order, out) or not can_be(message):
             return
         if message.graph:
@@ -273,6 +288,9 @@ class Total(InPlaces):
         if message.settled > log.end:
             self._ask(source, log.end, out)
         return matches
+
+    def _sites(self, log: PlaceLog) -> Sites:
+        return log.sites_at(log.end)
 
     def _is_site(self, log: PlaceLog) -> bool:
         return any(sites.has(self.ladder.me, self._life) for sites in log.sites(self._settled))
@@ -390,7 +408,7 @@ class Total(InPlaces):
             self._go_on_closing(now, out)
         else:
             self._unblock(now)
-            self._open(now, closing.graph, log.sites_at(log.end), out)
+            self._open(now, closing.graph, self._sites(log), out)
 
     # Time.
 
@@ -426,7 +444,7 @@ class Total(InPlaces):
         self._settled_before = self._settled
 
     def _beat_as_member(self, now: float, log: PlaceLog, out: Effects) -> None:
-        if not log.sites_at(log.end).has(self.ladder.me, self._life):
+        if not self._sites(log).has(self.ladder.me, self._life):
             self._enter(now, out)
         silence = now - self._heard_at
         if self._primary >= 0 and not self.ladder.hearing.on:
@@ -455,7 +473,7 @@ class Total(InPlaces):
 
     def _rank(self, log: PlaceLog) -> int:
         """When it is our turn to manage: the sites take turns, so that two do not close a graph at once."""
-        others = [member for member in sorted(log.sites_at(log.end).lives) if member != self._primary]
+        others = [member for member in sorted(self._sites(log).lives) if member != self._primary]
         return others.index(self.ladder.me) if self.ladder.me in others else len(others)
 
 

@@ -29,6 +29,7 @@ from gossamer.core.effects import (
     Persist,
     Refuse,
     Replay,
+    ReportBlocked,
     ReportLost,
     ReserveNumbers,
     TakeBack,
@@ -128,6 +129,7 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
+            ReportBlocked: self._report_blocked,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
@@ -409,6 +411,9 @@ class World:
     def _report_lost(self, member: int, effect: ReportLost) -> None:
         self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
         self.recorder.lost(self.now, member, effect)
+
+    def _report_blocked(self, member: int, effect: ReportBlocked) -> None:
+        """The trace has it as a `block` row."""
 
     def _refuse(self, member: int, effect: Refuse) -> None:
         self.ledger.refused += 1
