@@ -44,7 +44,18 @@ class Lost(NamedTuple):
         return name_of(self.sender)
 
 
-Item = Event | Lost
+class Blocked(NamedTuple):
+    """The one order of the group cannot go on: nothing is delivered until it can (`order="total"` only)."""
+
+    reason: str
+
+    @property
+    def sender(self) -> int:
+        """Nobody in particular."""
+        return -1
+
+
+Item = Event | Lost | Blocked
 Losses = Literal["report", "skip"]
 Start = Literal["now", "new", "last", "beginning"] | Horizon | datetime
 FROM_NOW_ON = ("now", "new", "last")
@@ -159,6 +170,12 @@ class Subscription:
         self._ready.set()
         if self.waiting > self._events_max:
             self._fill()
+
+    def offer_blocked(self, blocked: Blocked) -> None:
+        """Take the news that nothing comes, if such news are wanted: whoever does not read need not know."""
+        if self._reports and not self.is_full:
+            (self._items if self._early is None else self._early).append(blocked)
+            self._ready.set()
 
     def _fill(self) -> None:
         if not self.is_full:
