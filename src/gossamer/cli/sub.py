@@ -117,7 +117,7 @@ async def _print(
             sys.stdout.write("".join(printer(item) + "\n" for item in batch))
             sys.stdout.flush()
         if heard.acks is not None:
-            await heard.commit_but(unread, timeout=COMMIT_S)
+            await heard._commit_but(unread, timeout=COMMIT_S)
         if count and taken >= count:
             return
 
