@@ -77,6 +77,11 @@ class HashedHeartbeat(Rung):
         if sender in self._idle:
             self._signature.remove(sender, self._idle.pop(sender))
 
+    def retracted(self, now: float, sender: int, last: int) -> None:
+        """It rests at another number than we thought, if it does."""
+        if self._idle.get(sender, -1) > last:
+            self._rest(sender, last)
+
     def revived(self, now: float, sender: int) -> None:
         """As if it had been heard just now."""
         self._active(sender, now)
