@@ -2,6 +2,8 @@
 
 import typer
 
+import gossamer.cli.log_consumers
+import gossamer.cli.log_tail  # noqa: F401 - they add themselves to `gossamer log`
 from gossamer import __version__
 from gossamer.cli.bench import bench
 from gossamer.cli.check import check

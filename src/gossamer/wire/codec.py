@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from gossamer.core.checksum import crc32
 from gossamer.core.errors import Error
 from gossamer.core.ids import Phase
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import (
     Ack,
     AskAll,
@@ -179,6 +180,11 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     ViewReady: (66, (("view", NUMBER), ("attempt", NUMBER))),
     Excluded: (67, (("view", NUMBER),)),
+    Letter: (
+        100,
+        (("number", NUMBER), ("topic", NUMBER), ("part", NUMBER), ("parts", NUMBER), ("content", BYTES)),
+    ),
+    LetterSeen: (101, (("number", NUMBER), ("part", NUMBER))),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
