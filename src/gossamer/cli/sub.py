@@ -28,7 +28,7 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import FROM_NOW_ON, Item, Start, Subscription
+from gossamer.live.subscription import FROM_NOW_ON, Blocked, Item, Start, Subscription
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
@@ -137,6 +137,7 @@ class Numbered:
             if isinstance(item, Lost):
                 self.lost += item.last - item.first + 1
                 self._next.pop(item.sender, None)
+            if not isinstance(item, Event):
                 continue
             expected = self._next.get(item.sender)
             number = int(item.payload) if item.payload.isdigit() else -1
@@ -167,6 +168,8 @@ def parse_start(text: str) -> Start:
 def _as_text(item: Item) -> str:
     if isinstance(item, Lost):
         return f"lost {item.first}..{item.last} of {item.source}: {item.reason}"
+    if isinstance(item, Blocked):
+        return f"blocked: {item.reason}"
     attributes = " ".join(f"{name}={value}" for name, value in item.attributes.items())
     return f"{item.subject} {item.payload.decode('utf-8', 'backslashreplace')} {attributes}".rstrip()
 
@@ -174,6 +177,8 @@ def _as_text(item: Item) -> str:
 def _as_json(item: Item) -> str:
     if isinstance(item, Lost):
         return json.dumps({"lost": with_ids(item._asdict()) | {"source": item.source}})
+    if isinstance(item, Blocked):
+        return json.dumps({"blocked": item.reason})
     return json.dumps(as_table(item))
 
 
@@ -198,4 +203,5 @@ def as_table(event: Event) -> dict[str, Any]:
         "source": event.source,
         "seqno": event.seqno,
         "time": time,
+        **({} if event.place is None else {"place": list(event.place)}),
     }

@@ -79,7 +79,7 @@ class SyncSubscription:
 
     def commit(self, timeout: float | None = None) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription.commit_but(self._items[self._position :], timeout))
+        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -111,7 +111,7 @@ class SyncSubscription:
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if self._group.is_over:
             return self._subscription.rest() or None
-        return self._group.run(self._subscription.take(timeout, one_by_one=one_by_one))
+        return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
 
 
 class SyncNotices:
@@ -279,6 +279,10 @@ class SyncGroup:
     def name_of(self, member: int) -> str:
         """What people call a member; its number, if it has not said."""
         return self._group.name_of(member)
+
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""
+        return self.call(self._group.blocked)
 
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""

@@ -457,7 +457,7 @@ class Group(Requesting, Inspecting):
         if queue is not None and wish is not None:
             raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
         queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)
-        if wish is not None and not self._member.stack.order.holds_back:
+        if wish is not None and not self._member.stack.order.replays:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")

@@ -17,18 +17,18 @@ from time import time
 from typing import Any
 from weakref import WeakValueDictionary
 
-from gossamer.core.effects import ReportLost
+from gossamer.core.effects import ReportBlocked, ReportLost
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
-from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
+from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, size_of
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_in_run, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import Event, count_in_run, in_places, is_fragment, unpack, unpack_simple
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
@@ -151,14 +151,14 @@ class Inbox:
         self._may_pause = False
         self.look()
 
-    def delivered(self, run: Run, phase: Phase) -> None:
-        """Offer packets whose turn has come."""
+    def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
+        """Offer packets whose turn has come; in an order of all members, the first of them has this place."""
         sender = run[0].sender
         mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
             again = [packet for packet in run if packet.seqno < mark]
             self._offer_again(again)
-            run = run[len(again) :]
+            run, place = run[len(again) :], place + len(again) if place >= 0 else -1
             if not run:
                 return
         self.marks[sender] = run[-1].seqno + 1
@@ -179,8 +179,16 @@ class Inbox:
             at += 1
         self.received[rung] += len(events)
         if events:
-            self._offer(events, size_bytes)
+            self._offer(events if place < 0 else in_places(events, run[0].seqno, place), size_bytes)
         self._report_abandoned()
+
+    def report(self, effect: ReportLost | ReportBlocked) -> None:
+        """Report what does not come, in its place."""
+        if isinstance(effect, ReportLost):
+            self.given_up(effect)
+            return
+        for subscription in list(self._subscriptions.values()):
+            subscription.offer_blocked(Blocked(effect.reason))
 
     def given_up(self, effect: ReportLost) -> None:
         """Report a gap that nobody could fill, when its turn has come."""

@@ -59,6 +59,12 @@ class Event(NamedTuple):
     """Seconds since the epoch: when the first event of its packet was published."""
 
     @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
+        order. All members of the group see an event in the same place."""
+        return None
+
+    @property
     def source(self) -> str:
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
@@ -79,6 +85,25 @@ class Event(NamedTuple):
         Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
         """
         raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
+
+
+class PlacedEvent(Event):
+    """An event of a group with one order for all."""
+
+    place: tuple[int, int] | None = None  # kept by each, where `Event` has none
+
+
+def in_places(events: list[Event], first: int, place: int) -> list[Event]:
+    """The same events, of packets from `first` on, with their places from `place` on."""
+    placed: list[Event] = []
+    seqno = index = -1
+    for event in events:
+        index = index + 1 if event.seqno == seqno else 0
+        seqno = event.seqno
+        made = tuple.__new__(PlacedEvent, event)
+        made.place = place + seqno - first, index
+        placed.append(made)
+    return placed
 
 
 class Packer:
