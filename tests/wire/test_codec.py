@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import (
     Ack,
     AskAll,
@@ -140,6 +141,8 @@ messages = st.one_of(
     st.builds(Join, entry, st.booleans(), numbers),
     st.builds(Leave, numbers),
     st.builds(ViewUpdate, entries, st.booleans(), horizons, st.booleans()),
+    st.builds(Letter, numbers, numbers, numbers, numbers, st.binary(max_size=50)),
+    st.builds(LetterSeen, numbers, numbers),
     st.builds(StablePoll, st.integers(-1, 2**62), st.integers(-1, 2**62)),
     st.builds(ViewBeat, numbers, numbers, st.booleans()),
     st.builds(EnterView, entry, numbers),

@@ -188,6 +188,15 @@ class PastKnown:
 
 
 @dataclass(slots=True)
+class HandLetter:
+    """Hand a letter of `source` to the application."""
+
+    source: int
+    topic: int
+    content: bytes
+
+
+@dataclass(slots=True)
 class ReserveNumbers:
     """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before any effect that follows."""
 
@@ -253,6 +262,7 @@ Effect = (
     | ForgetSender
     | TellHoldings
     | PastKnown
+    | HandLetter
     | ReserveNumbers
     | Note
     | BecomeMember

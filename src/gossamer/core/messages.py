@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gossamer.core.ids import Phase
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.places import (
@@ -457,7 +458,8 @@ Message = (
     | WhoKeeps
     | Profile
     | Call
-    | Call
+    | Letter
+    | LetterSeen
     | Challenge
     | Proof
     | Piece

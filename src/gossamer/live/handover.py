@@ -14,6 +14,7 @@ from gossamer.core.effects import (
     Deliver,
     Effect,
     ForgetSender,
+    HandLetter,
     MarkStable,
     NameTaken,
     PastKnown,
@@ -32,7 +33,7 @@ _AT_ONCE_BYTES = 1 << 20
 
 FOR_APPLICATION = (
     *(Deliver, ReportLost, ReportBlocked, TakeBack, MarkStable, ForgetSender),
-    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
+    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken, HandLetter),
 )
 """The effects that concern the application."""
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from gossamer.core.checksum import crc32
 from gossamer.core.errors import Error
 from gossamer.core.ids import Phase
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import (
     Ack,
     AskAll,
@@ -190,6 +191,11 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     ViewReady: (66, (("view", NUMBER), ("attempt", NUMBER))),
     Excluded: (67, (("view", NUMBER),)),
+    Letter: (
+        100,
+        (("number", NUMBER), ("topic", NUMBER), ("part", NUMBER), ("parts", NUMBER), ("content", BYTES)),
+    ),
+    LetterSeen: (101, (("number", NUMBER), ("part", NUMBER))),
     Places: (
         80,
         (

@@ -6,12 +6,13 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from itertools import accumulate, count, groupby, repeat
 from operator import add, itemgetter
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gossamer.core.errors import Misuse
 from gossamer.core.names import name_of
 from gossamer.core.packets import Packet, Run
 from gossamer.wire import blocks
@@ -73,6 +74,23 @@ class Event(NamedTuple):
     def source(self) -> str:
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
+
+    def ack(self) -> Awaitable[None]:
+        """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
+
+        Without asyncio it is a plain call, `event.ack()`. Misuse if nobody waits for it.
+        """
+        raise Misuse(
+            "nobody waits for this event to be acknowledged: subscribe with durable= or queue=, and read one by one; "
+            "what `batches` and `take` return is acknowledged by `await subscription.commit()`"
+        )
+
+    def reply(self, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer the request that this is: the reply goes to the member that made it, and to nobody else.
+
+        Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
+        """
+        raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
 
 
 class PlacedEvent(Event):
