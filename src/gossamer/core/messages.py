@@ -8,8 +8,19 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gossamer.core.ids import Phase
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Unplaced,
+)
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
 
@@ -251,6 +262,23 @@ class Progress:
 
 
 @dataclass(slots=True)
+class Where:
+    """How far have you come? Asked of a sender whose packets come far below what was seen; the answer names `nonce`."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+
+
+@dataclass(slots=True)
+class Here:
+    """The answer to a `Where`: `last` is the last number of the source."""
+
+    kind: ClassVar[str] = "heartbeat"
+    nonce: int
+    last: int
+
+
+@dataclass(slots=True)
 class Confirm:
     """Up to which number do you have all my packets, of which `last` is the last?"""
 
@@ -416,6 +444,8 @@ Message = (
     | LetGo
     | HowFar
     | Progress
+    | Where
+    | Here
     | Confirm
     | Confirmed
     | Seek
@@ -428,7 +458,8 @@ Message = (
     | WhoKeeps
     | Profile
     | Call
-    | Call
+    | Letter
+    | LetterSeen
     | Challenge
     | Proof
     | Piece
@@ -443,4 +474,12 @@ Message = (
     | FlushAnswer
     | ViewReady
     | Excluded
+    | Places
+    | PlacesKept
+    | PlacesWanted
+    | EnterOrder
+    | OrderBegins
+    | CloseGraph
+    | GraphClosed
+    | Unplaced
 )

@@ -163,6 +163,7 @@ class PacedFlow(Pace):
         if self._controller is not None and self._controller.reported(now, source, report):
             self._controller.judge(now, self._window.lagging, partial(self._let_go, now), self._follow)
             self._bucket.rate = self._controller.rate(now, self._window.lagging)
+            self._bucket.late_bytes = self._controller.late_bytes
         if self._queue:
             self._release(now, out)
 

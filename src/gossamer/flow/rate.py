@@ -11,6 +11,7 @@ from math import inf
 
 from gossamer.core.messages import SeenReport
 from gossamer.core.parts import PathLimits
+from gossamer.flow.lateness import Lateness
 from gossamer.flow.meter import Report
 from gossamer.flow.path import INITIAL_BYTES_PER_S, RATE_MIN, Path
 from gossamer.flow.sent_log import SentLog
@@ -43,6 +44,7 @@ class RateController:
         self.limiting: int | None = None
         """The receiver that sets the rate."""
         self._log = SentLog()
+        self._lateness = Lateness()
         self._limited_at = -inf
         self._blamed: tuple[int, float] | None = None  # who holds up the others, and since when
         self._let_go: dict[int, tuple[float, float]] = {}  # when, and what its path took
@@ -63,6 +65,7 @@ class RateController:
     def sent(self, now: float, first: int, packets: int, size_bytes: int) -> None:
         """A burst has left."""
         self._log.add(now, first, packets, size_bytes)
+        self._lateness.sent(now, first + packets - 1, size_bytes)
 
     def had_to_wait(self, now: float) -> None:
         """There was more to send than the rate allowed."""
@@ -83,7 +86,13 @@ class RateController:
             path = self.paths[member] = Path(now, max(path.delivered, INITIAL_BYTES_PER_S))
             self._returned[member] = now
         path.reported(now, known, limited_at=self._limited_at)
+        self._lateness.reported(report.newest, path.rate, overflowed=path.overflows)
         return True
+
+    @property
+    def late_bytes(self) -> float:
+        """How much a sender that is late may send at once."""
+        return self._lateness.most_bytes
 
     def rate(self, now: float, lagging: Collection[int]) -> float:
         """Bytes per second that all receivers take which are followed."""
@@ -116,11 +125,12 @@ class RateController:
         usual = self._rate_of(middle)
         self._reconsider(now, lagging, self.paths[middle], follow)
         slowest = min(followed, key=self._rate_of)
-        if not self._is_to_blame(now, slowest, usual):
+        seen = self.paths[middle].share.capacity
+        if not self._is_to_blame(now, slowest, usual, seen):
             self._blamed = None
         elif self._blamed is None or self._blamed[0] != slowest:
             self._blamed = slowest, now
-        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * self.paths[middle].share.capacity)):
+        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * seen)):
             self._blamed = None
             self._let_go[slowest] = now, self.paths[slowest].delivered
             self._risen.pop(slowest, None)
@@ -139,10 +149,12 @@ class RateController:
     def _rate_of(self, member: int) -> float:
         return self.paths[member].rate
 
-    def _is_to_blame(self, now: float, member: int, usual: float) -> bool:
+    def _is_to_blame(self, now: float, member: int, usual: float, seen: float) -> bool:
+        """Not one that shares a path which carries as much in all as those of most were seen to carry."""
         path = self.paths[member]
         exempt = now < self._exempt.get(member, (0.0, 0.0))[0]
-        return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt
+        shares = path.share.is_contested and path.share.capacity > MUCH_SLOWER * min(usual, seen)
+        return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt and not shares
 
     def _patience(self, slowest: int, usual: float) -> float:
         if self.paths[slowest].share.is_suspect:
