@@ -32,6 +32,7 @@ from gossamer.flow.listening import Listening
 from gossamer.flow.pacing import PacedFlow
 from gossamer.flow.slowest import SlowestWindow
 from gossamer.kernel.confirmation import Confirmation
+from gossamer.kernel.letters import Letters
 from gossamer.kernel.presence import Presence
 from gossamer.kernel.retirement import Retirement
 from gossamer.kernel.whereabouts import Whereabouts
@@ -45,6 +46,7 @@ from gossamer.membership.suspicion import Suspicion
 from gossamer.membership.synchronous import Synchronous
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
+from gossamer.ordering.total import Central, Total
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
@@ -77,7 +79,12 @@ MEMBERSHIPS: Final[Mapping[str, type[Membership]]] = {
     "sponsored": Sponsored,
     "synchronous": Synchronous,
 }
-ORDERS: Final[Mapping[str, type[Order]]] = {"none": Unordered, "fifo": Fifo}
+ORDERS: Final[Mapping[str, type[Order]]] = {
+    "none": Unordered,
+    "fifo": Fifo,
+    "total": Total,
+    "central": Central,
+}
 STABILITIES: Final[Mapping[str, type[Rung]]] = {
     "aged": AgedStability,
     "acknowledged": AcknowledgedStability,
@@ -140,6 +147,8 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs += (*repairs, Confirmation(ladder), Whereabouts(ladder)) if repairs else ()
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
+    if membership.self_organized:
+        rungs.append(Letters(ladder))  # only live applications write them
     can_leave = repairs and not any(repair.by_multicast for repair in repairs)
     if settings.unlisten_after and settings.dissemination == "multicast" and can_leave:
         rungs.append(Listening(ladder))  # there is something to leave, and a way to do without it

@@ -384,6 +384,7 @@ class Stack:
     def begin(self, horizon: Horizon) -> None:
         """The member takes part from here on: it is owed what comes after `horizon`."""
         self.is_member = True
+        self.order.begun()
         for sender, last in horizon.items():
             if sender != self.me:
                 self.streams.begin(sender, last + 1)

@@ -22,7 +22,16 @@ def _main() -> None:
     from gossamer.cli.app import app
     from gossamer.cli.extras import missing
     from gossamer.core.errors import Error
-    from gossamer.live.errors import MemberFailed, NameInUse, NotDurable, Overrun, Timeout, Unsent
+    from gossamer.live.errors import (
+        MemberFailed,
+        NameInUse,
+        NobodyListens,
+        NoLogger,
+        NotDurable,
+        Overrun,
+        Timeout,
+        Unsent,
+    )
 
     # click's UsageError, wherever this version of typer keeps it
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -35,7 +44,7 @@ def _main() -> None:
         if not says:
             sys.exit(2)  # no command was given: the help has been shown
         _fail(f"{command}: {says}; see {command} --help")
-    except (MemberFailed, NameInUse, NotDurable, Overrun, Timeout, Unsent) as error:
+    except (MemberFailed, NameInUse, NobodyListens, NoLogger, NotDurable, Overrun, Timeout, Unsent) as error:
         _fail(f"gossamer: {error}", 1)
     except Error as error:
         _fail(f"gossamer: {error}")

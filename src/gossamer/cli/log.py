@@ -231,9 +231,9 @@ def _summary(found: dict[str, Any]) -> Table:
     table.add_row("group", escape(found["group"]) or "-")
     table.add_row("packets", f"{found['packets']:,}")
     table.add_row("on disk", f"{_size(found['bytes'])}, in a file of {_size(found['file_bytes'])}")
-    table.add_row("created", _ago(found["created_ns"]))
-    table.add_row("oldest packet", _ago(found["oldest_ns"]))
-    table.add_row("newest packet", _ago(found["newest_ns"]))
+    table.add_row("created", ago(found["created_ns"]))
+    table.add_row("oldest packet", ago(found["oldest_ns"]))
+    table.add_row("newest packet", ago(found["newest_ns"]))
     return table
 
 
@@ -241,7 +241,7 @@ def _senders(senders: dict[str, Any]) -> Table:
     table = Table("sender", "packets", "held", "collected", "oldest", title="senders", title_justify="left")
     for name, sender in senders.items():
         held, collected = _ranges(sender["held"]), _ranges(sender["collected"])
-        table.add_row(name, f"{sender['packets']:,}", held, collected, _ago(sender.get("oldest_ns")))
+        table.add_row(name, f"{sender['packets']:,}", held, collected, ago(sender.get("oldest_ns")))
     return table
 
 
@@ -250,7 +250,7 @@ def _consumers(consumers: dict[str, Any]) -> Table:
     for name, consumer in consumers.items():
         positions = [f"{sender}: {number:,}" for sender, number in consumer["committed"].items()]
         shown = ", ".join(positions[:RANGES_SHOWN]) + (" ..." if len(positions) > RANGES_SHOWN else "")
-        table.add_row(escape(name), shown, f"{consumer['behind']:,} packets", _ago(consumer["time_ns"]))
+        table.add_row(escape(name), shown, f"{consumer['behind']:,} packets", ago(consumer["time_ns"]))
     return table
 
 
@@ -268,7 +268,8 @@ def _size(count: int) -> str:
     return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
-def _ago(time_ns: int | None) -> str:
+def ago(time_ns: int | None) -> str:
+    """How long ago that was, roughly."""
     if time_ns is None:
         return "-"
     seconds = max(0.0, time.time() - time_ns / 1e9)

@@ -145,7 +145,7 @@ def latency(
     from gossamer.pipeline.traces import check_traces, read_events, read_traces
 
     check_traces(traces)
-    options = _log_options(log, key_file)
+    options = log_options(log, key_file)
     with waiting("Spark measures latencies"), running("gossamer latency", master) as spark, plain_errors():
         events = read_events(spark, log, options) if log is not None else None
         rows = [row.asDict() for row in measure(read_traces(spark, traces), events).collect()]
@@ -179,7 +179,7 @@ def audit(
     from gossamer.pipeline.traces import check_traces, read_events, read_traces
 
     check_traces(traces)
-    options = _log_options(log, key_file)
+    options = log_options(log, key_file)
     with waiting("Spark audits the traces"), running("gossamer audit", master) as spark, plain_errors():
         audited = examine(read_events(spark, log, options), read_traces(spark, traces)).cache()
         if out is not None:
@@ -196,7 +196,7 @@ def _options(store: Path, key_file: Path | None, **options: str) -> "ReadOptions
     return ReadOptions.parse({"store": str(store), **options, **key})
 
 
-def _log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":
+def log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":
     """Options for reading a store, checked before Spark starts; None for an archive."""
     if log is None:
         return None

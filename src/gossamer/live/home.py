@@ -78,6 +78,10 @@ class Home:
         self.loop.call_soon_threadsafe(do)
         return self._wait(outcome)
 
+    def do(self, work: Callable[[], T]) -> T:
+        """Call `work` in the loop, from whatever thread."""
+        return work() if get_ident() == self.thread else self.call(work)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop, and wait for its result; for other threads."""
         return self._wait(self._begin(work))

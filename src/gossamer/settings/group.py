@@ -82,8 +82,9 @@ class Settings:
     name: str = _setting(_process_name, "What people call this process; by default its host and process id.")
     order: str = _setting(
         "fifo",
-        "The order in which a sender's events are delivered: as sent, or as they arrive.",
-        choices=("fifo", "none"),
+        "The order in which events are delivered: each sender's as sent, as they arrive, or all events in one order at "
+        "all members (`total`), which takes longer and needs most members to be in reach of each other.",
+        choices=("fifo", "none", "total"),
     )
     first_pass: str = _setting(
         "auto",

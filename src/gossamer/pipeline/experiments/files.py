@@ -20,6 +20,7 @@ SHIPPED = Path(__file__).parents[2] / "experiments"
 """Experiments that come with this package."""
 TRACES = ("none", "first", "all")
 PLOTS = ("line", "bars")
+RUNS = ("simulation", "channels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ class Experiment:
     place: str = setting("", "Where the paper asks it.")
     question: str = setting("", "What is asked.")
     answer: str = setting("", "What a reader should know about how we ask it, and where we differ.")
+    kind: str = setting("simulation", "What a run does: simulates, or maps demand to channels.", choices=RUNS)
     seeds: int = setting(5, "Runs per point.", low=1, high=1_000_000)
     traces: str = setting("none", "Which runs keep a trace: none, the first seed's, or all.", choices=TRACES)
     check: bool = setting(False, "Check every run against the specifications.")
