@@ -26,6 +26,7 @@ from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
 from gossamer.live.bound import event_type
 from gossamer.live.callbacks import Callback, Callbacks
+from gossamer.live.codecs import codec_of
 from gossamer.live.credentials import envelope_for, member_number, trusted
 from gossamer.live.durable import Durables
 from gossamer.live.envelope import Envelope
@@ -37,7 +38,7 @@ from gossamer.live.keeping import answer_to
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.mail import Mail
 from gossamer.live.member import Member
-from gossamer.live.misuse import check_group, not_an_event
+from gossamer.live.misuse import check_group, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
@@ -122,6 +123,7 @@ class Group(Requesting, Inspecting):
         self._failure: BaseException | None = None
         self._is_over = False
         self._callbacks = Callbacks()
+        self._codec = codec_of(settings.codec)
         self._past: Past = NOT_JOINED
         self._mail: Mail = NOT_JOINED
         self._requests: Requests = NOT_JOINED
@@ -227,8 +229,9 @@ class Group(Requesting, Inspecting):
         self._waiting = Waiting(self._member)
         self._past = Past(self._member, self._inbox)
         self._mail = Mail(self._member)
-        self._requests = Requests(self.name, self._member, self._inbox, self._mail)
-        self._inbox.event_type = event_type(self._home, self._requests.reply)
+        self._requests = Requests(self.name, self._member, self._inbox, self._mail, self._codec)
+        self._inbox.event_type = event_type(self._home, self._requests.reply, self._codec)
+        self._inbox.binds_all = self._codec is not None
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
         self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
         if self._member.disk is not None:
@@ -330,17 +333,24 @@ class Group(Requesting, Inspecting):
 
     # Publishing.
 
-    def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
+
+        The payload is bytes, unless there is a `Settings.codec`. Two attributes have a meaning: `key` says what belongs
+        together, `ttl` after how many seconds the event is not worth delivering any more.
 
         Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
         """
+        if self._codec is not None:
+            payload = self._codec.payload(payload)
+        if "ttl" in attributes:
+            check_ttl(attributes["ttl"])
         try:
             return self._outbox.publish(subject, payload, attributes or None)
         except (TypeError, ValueError) as error:
             raise not_an_event(error, [payload]) from None
 
-    async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    async def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
         if get_ident() != self._home.thread:
             return await self._home.bring(self.publish_wait(subject, payload, **attributes))
@@ -351,8 +361,10 @@ class Group(Requesting, Inspecting):
                 await self._waiting.until(partial(self._outbox.room, full.packets))
 
     @at_home
-    async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
+    async def publish_many(self, subject: str, payloads: Sequence[Any]) -> None:
         """Send many events of one subject, in order, the fastest way to publish; waits for room."""
+        if self._codec is not None:
+            payloads = list(map(self._codec.payload, payloads))
         at = 0
         while True:
             try:

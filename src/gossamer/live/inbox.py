@@ -10,6 +10,7 @@ asked for, packets below that number come again, and only the subscriptions that
 from collections import Counter
 from collections.abc import Callable, Container
 from itertools import count as counting
+from itertools import repeat
 from operator import attrgetter
 from time import time
 from weakref import WeakValueDictionary
@@ -55,6 +56,12 @@ class Inbox:
         self.home = home
         self.event_type: type[Event] = Event
         """The class of this group's events, as far as it matters."""
+        self.binds_all = False
+        """Whether it matters for all of them, because there is a codec."""
+        self.has_ttl = False
+        """Whether an event with a time to live has come."""
+        self.expired = 0
+        """Events that were too old when their turn came."""
         self.is_paused = False
         """Whether the member does not read because the application does not."""
         self._recorder = recorder
@@ -166,6 +173,8 @@ class Inbox:
             events += more
             at += 1
         self.received[rung] += len(events)
+        if self.binds_all:
+            events = list(map(tuple.__new__, repeat(self.event_type), events))
         if events:
             self._offer(events, size_bytes)
         self._report_abandoned()
@@ -245,7 +254,17 @@ class Inbox:
     def _bound(self, events: list[Event]) -> list[Event]:
         """The same events; those that ask for a reply know how."""
         kind = self.event_type
+        if any("ttl" in event[2] for event in events):
+            self.has_ttl = True
+            events = self.alive(events)
         return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
+
+    def alive(self, events: list[Event]) -> list[Event]:
+        """The events that are not too old; counts the others."""
+        now = time()
+        kept = [event for event in events if not _is_too_old(event, now)]
+        self.expired += len(events) - len(kept)
+        return kept
 
     def _report_abandoned(self) -> None:
         """Report fragmented events that will never be complete; a lost fragment was already reported as a packet."""
@@ -289,6 +308,8 @@ class Inbox:
             return
         for packet in run:
             events = self._unpack(packet, self._past)
+            if self.binds_all:
+                events = list(map(tuple.__new__, repeat(self.event_type), events))
             for key, subscription in asked:
                 if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
                     continue
@@ -305,3 +326,8 @@ class Inbox:
         for _, subscription in asked:
             sender = run[0].sender
             subscription.went_on(sender, subscription.rewound[sender], self.marks.get(sender, 0))
+
+
+def _is_too_old(event: Event, now: float) -> bool:
+    ttl = event.attributes.get("ttl")
+    return isinstance(ttl, int | float) and now > event.time + ttl

@@ -355,11 +355,21 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
+        if self._inbox.has_ttl:
+            items = self._alive(items)
         if self.acks is not None and items:
             self.acks.taken(items, one_by_one=one_by_one)
         if was_full:
             self._inbox.look()
         return items
+
+    def _alive(self, items: list[Item]) -> list[Item]:
+        """The items but for events that have become too old here; for a queue these are done."""
+        kept = set(map(id, self._inbox.alive([item for item in items if isinstance(item, Event)])))
+        old = [item for item in items if isinstance(item, Event) and id(item) not in kept]
+        if self.queue is not None:
+            self.queue.skipped(old)
+        return [item for item in items if not isinstance(item, Event) or id(item) in kept] if old else items
 
     def _end_of_full(self) -> None:
         """There is room again, or nothing more comes: what was lost meanwhile follows what is there."""
