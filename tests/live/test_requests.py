@@ -156,6 +156,22 @@ def test_a_request_ends_when_its_member_leaves():
     run(story())
 
 
+def test_a_reply_comes_even_while_more_waits_than_fits():
+    async def story():
+        async with joined(2, settings(queue_events=50)) as (asker, clerk):
+            clerk.subscribe("price", callback=lambda asked: asked.reply(b"1"))
+            news = asker.subscribe("news")
+            for n in range(500):
+                await clerk.publish_wait("news", b"%d" % n)
+                await asyncio.sleep(0)
+            await until(lambda: news.is_full and asker._inbox.is_paused)
+            assert (await asker.request("price", timeout=30)).payload == b"1"
+            news.close()
+            await until(lambda: clerk.stats()["unsent"] == 0)
+
+    run(story())
+
+
 def test_without_asyncio_it_is_the_same():
     shared = settings()
     with gossamer.join_sync(GROUP, shared) as clerk, gossamer.join_sync(GROUP, shared) as asker:

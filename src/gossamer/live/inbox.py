@@ -22,6 +22,7 @@ from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
 from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
+from gossamer.pubsub.last_values import LastValues
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
@@ -58,6 +59,8 @@ class Inbox:
         """The class of this group's events, as far as it matters."""
         self.binds_all = False
         """Whether it matters for all of them, because there is a codec."""
+        self.retained: LastValues[Event] | None = None
+        """The last events by subject, if this member keeps them."""
         self.has_ttl = False
         """Whether an event with a time to live has come."""
         self.expired = 0
@@ -116,6 +119,15 @@ class Inbox:
         self.look()
         return subscription
 
+    def selected(self, subscription: Subscription, events: list[Event]) -> list[Event]:
+        """Those of these events, of whatever sender, that a subscription is for."""
+        found: list[Event] = []
+        for event in events:
+            keeps = [keep for key, keep in self._table.match(event.subject) if key == subscription.key]
+            if any(keep is None or keep(event.attributes) for keep in keeps):
+                found.append(tuple.__new__(self.event_type, event) if self.binds_all else event)
+        return found
+
     def unsubscribe(self, key: int) -> None:
         """The subscription is closed, or the application has dropped it, or it could not be made."""
         self._subscriptions.pop(key, None)
@@ -160,7 +172,7 @@ class Inbox:
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self.me,), packet, phase)
         rung = "own" if sender == self.me else phase
-        if not self._subscriptions:  # nobody subscribes: it is enough to count
+        if not self._subscriptions and self.retained is None:  # nobody subscribes: it is enough to count
             self.received[rung] += count_in_run(run)
             return
         events: list[Event] = []
@@ -175,6 +187,8 @@ class Inbox:
         self.received[rung] += len(events)
         if self.binds_all:
             events = list(map(tuple.__new__, repeat(self.event_type), events))
+        if self.retained is not None:
+            self.retained.note(events)
         if events:
             self._offer(events, size_bytes)
         self._report_abandoned()

@@ -103,8 +103,9 @@ class Requests:
                 raise asked.error
             asked.ready.clear()
             try:
-                async with asyncio.timeout_at(deadline):
-                    await asked.ready.wait()
+                with self._mail.awaited():
+                    async with asyncio.timeout_at(deadline):
+                        await asked.ready.wait()
             except TimeoutError:
                 return None
         return asked.replies.popleft()
