@@ -44,10 +44,7 @@ def sub(
         str | None, typer.Option(help="Print only events whose attributes match, e.g. 'price > 100'.")
     ] = None,
     start: Annotated[
-        str,
-        typer.Option(
-            help="Where to start: now, beginning, latest-per-subject, an ISO time, or JSON with first numbers by sender."
-        ),
+        str, typer.Option(help="now, beginning, latest-per-subject, an ISO time, or JSON with first numbers by sender.")
     ] = "now",
     durable: Annotated[
         str | None,
@@ -165,7 +162,8 @@ def parse_start(text: str) -> Start:
         moment = datetime.fromisoformat(text)
     except (ValueError, AttributeError):
         raise SettingError(
-            f'--start {text!r}: must be now, beginning, latest-per-subject, a time like 2026-01-31T12:00:00Z, or {{"sender": number}}'
+            f"--start {text!r}: must be now, beginning, latest-per-subject, a time like 2026-01-31T12:00:00Z, or "
+            '{"sender": number}'
         ) from None
     return moment if moment.tzinfo is not None else moment.astimezone()
 
