@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gossamer.live.notices import Notice as Notice
     from gossamer.live.notices import NoticeStream as NoticeStream
     from gossamer.live.sockets import TransportError as TransportError
+    from gossamer.live.subscription import Blocked as Blocked
     from gossamer.live.subscription import Lost as Lost
     from gossamer.live.subscription import Subscription as Subscription
     from gossamer.pipeline.session import PipelineError as PipelineError
@@ -59,7 +60,7 @@ _NAMES = {
     "gossamer.live.group": "Group join open_group",
     "gossamer.live.notices": "Notice NoticeStream",
     "gossamer.live.sockets": "TransportError",
-    "gossamer.live.subscription": "Lost Subscription",
+    "gossamer.live.subscription": "Blocked Lost Subscription",
     "gossamer.pipeline.session": "PipelineError",
     "gossamer.pubsub.subjects": "SubjectError",
     "gossamer.pubsub.where": "FilterError",

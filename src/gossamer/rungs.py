@@ -46,6 +46,7 @@ from gossamer.membership.suspicion import Suspicion
 from gossamer.membership.synchronous import Synchronous
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
+from gossamer.ordering.total import Central, Total
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
@@ -78,7 +79,12 @@ MEMBERSHIPS: Final[Mapping[str, type[Membership]]] = {
     "sponsored": Sponsored,
     "synchronous": Synchronous,
 }
-ORDERS: Final[Mapping[str, type[Order]]] = {"none": Unordered, "fifo": Fifo}
+ORDERS: Final[Mapping[str, type[Order]]] = {
+    "none": Unordered,
+    "fifo": Fifo,
+    "total": Total,
+    "central": Central,
+}
 STABILITIES: Final[Mapping[str, type[Rung]]] = {
     "aged": AgedStability,
     "acknowledged": AcknowledgedStability,

@@ -199,3 +199,15 @@ def test_a_reply_is_what_it_was():
     for wrong in (b"", b"\xff" * 12, pack(Reply(1, 1, b"", {"a": "text"}))[:-1]):
         with pytest.raises(WireError):
             unpack(wrong)
+
+
+def test_requests_and_values_work_with_one_order_for_all():
+    async def story():
+        async with joined(2, settings(order="total", codec="json")) as (asker, clerk):
+            heard = asker.subscribe("price")
+            clerk.subscribe("price", callback=lambda asked: asked.reply({"price": asked.value["of"]}))
+            assert (await asker.request("price", {"of": "ibm"}, timeout=30)).value == {"price": "ibm"}
+            request = await heard.get(30)
+            assert (request.value, request.place is not None) == ({"of": "ibm"}, True)
+
+    run(story())

@@ -47,6 +47,18 @@ from gossamer.core.messages import (
     Where,
 )
 from gossamer.core.packets import Packet
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Segment,
+    Sites,
+    Unplaced,
+)
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
@@ -67,6 +79,11 @@ addresses = st.text(st.characters(codec="ascii"), max_size=64)
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=100)
 entry = st.builds(MemberEntry, ids, st.integers(0, 3), numbers, st.booleans(), addresses, names)
 entries = st.lists(entry, max_size=4)
+segments = st.lists(
+    st.builds(Segment, numbers, ids, st.integers(0, 2**61 - 1), st.integers(1, 2**60))
+    | st.builds(lambda graph, sites: Segment(graph, sites=sites), numbers, st.builds(Sites, ids, horizons)),
+    max_size=5,
+)
 messages = st.one_of(
     st.builds(Repair, packets, phases),
     st.builds(Ack, per_sender),
@@ -131,9 +148,17 @@ messages = st.one_of(
     st.builds(EnterView, entry, numbers),
     st.builds(Flush, numbers, numbers, horizons),
     st.builds(NewView, numbers, numbers, entries, horizons, horizons, horizons, st.booleans()),
-    st.builds(FlushAnswer, numbers, numbers, horizons, numbers, numbers, entries, horizons, horizons),
+    st.builds(FlushAnswer, numbers, numbers, horizons, per_sender, numbers, numbers, entries, horizons, horizons),
     st.builds(ViewReady, numbers, numbers),
     st.builds(Excluded, numbers),
+    st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments),
+    st.builds(PlacesKept, numbers, numbers, numbers, numbers),
+    st.builds(PlacesWanted, numbers, numbers),
+    st.builds(EnterOrder, numbers, st.booleans(), horizons),
+    st.builds(OrderBegins, numbers, numbers, numbers, numbers, horizons, ids, horizons),
+    st.builds(CloseGraph, numbers, numbers),
+    st.builds(GraphClosed, numbers, numbers, st.integers(-1, 2**62), numbers, numbers, numbers, numbers),
+    st.builds(Unplaced, horizons),
 )
 headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
 

@@ -10,9 +10,17 @@ from typing import Any, NoReturn, cast
 
 def main() -> None:
     """The entry point of `gossamer`."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # before there was anything to interrupt
+        _fail("gossamer: interrupted", 130)
+
+
+def _main() -> None:
     import typer
 
     from gossamer.cli.app import app
+    from gossamer.cli.extras import missing
     from gossamer.core.errors import Error
     from gossamer.live.errors import (
         MemberFailed,
@@ -40,6 +48,11 @@ def main() -> None:
         _fail(f"gossamer: {error}", 1)
     except Error as error:
         _fail(f"gossamer: {error}")
+    except ModuleNotFoundError as error:
+        says = missing(error)
+        if not says:
+            raise
+        _fail(f"gossamer: {says}")
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)
     except BrokenPipeError:

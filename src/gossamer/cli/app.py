@@ -10,11 +10,13 @@ from gossamer.cli.check import check
 from gossamer.cli.demo import demo
 from gossamer.cli.doctor import doctor
 from gossamer.cli.experiment import app as experiment
+from gossamer.cli.graph import graph
 from gossamer.cli.key import app as key
 from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
 from gossamer.cli.partitions import partitions
 from gossamer.cli.pipeline import app as pipeline
+from gossamer.cli.pipeline_channels import channels as pipeline_channels
 from gossamer.cli.plan import plan
 from gossamer.cli.pub import pub
 from gossamer.cli.report import report
@@ -38,6 +40,7 @@ app.command()(logger)
 app.command()(members)
 app.command()(stats)
 app.command()(partitions)
+app.command()(graph)
 app.command("who-buffers")(who_buffers)
 app.command()(simulate)
 app.command()(check)
@@ -46,6 +49,7 @@ app.command()(doctor)
 app.command()(bench)
 app.add_typer(key)
 app.add_typer(log, name="log")
+pipeline.command("channels")(pipeline_channels)
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(experiment, name="experiment")
 app.command()(report)

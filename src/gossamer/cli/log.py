@@ -1,4 +1,4 @@
-"""`gossamer log`: inspect a log store, and export its events."""
+"""`gossamer log`: inspect a log store, export its events, make its file smaller."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli.progress import progress_bar
+from gossamer.cli.progress import progress_bar, waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gossamer.pipeline.log import Log
 
 app = typer.Typer(
-    help="Inspect a group's log, or export its events to a file.",
+    help="Inspect a group's log, export its events to a file, or make its file smaller.",
     epilog="Example: gossamer log info /var/lib/quotes",
     no_args_is_help=True,
 )
@@ -102,6 +102,31 @@ def export(
         typer.echo(f"... and {len(losses) - LOSSES_SHOWN:,} more", err=True)
     Console().print(f"{rows:,} events of {total:,} packets written to {out}", soft_wrap=True)
     return 1 if losses else 0
+
+
+@app.command()
+def compact(
+    store: StorePath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the sizes as JSON.")] = False,
+) -> int:
+    """Make the file of STORE as small as what it holds: a log never shrinks by itself, it reuses what was deleted.
+
+    Stop the logger and all readers first; senders keep what they publish meanwhile. The copy needs as much free space
+    as the log holds.
+
+    Example:
+
+        gossamer log compact /var/log/quotes
+    """
+    from gossamer.store.compacting import compact as rewrite
+
+    with waiting(f"compacting {store}"):
+        before, after = rewrite(store)
+    if as_json:
+        typer.echo(json.dumps({"bytes_before": before, "bytes_after": after}))
+    else:
+        Console().print(f"{store}: {before:,} bytes before, {after:,} now", soft_wrap=True)
+    return 0
 
 
 # The parts of export

@@ -2,22 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli.progress import progress_bar
-from gossamer.sim.checked import traced
-from gossamer.sim.run import simulate as run_simulation
-from gossamer.sim.scenario import Scenario, load
+
+if TYPE_CHECKING:
+    from gossamer.sim.scenario import Scenario
 
 BAR_WIDTH = 40
 
 
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="A scenario file (TOML).")],
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file (TOML), or the name of one that comes with gossamer.")
+    ],
     seed: Annotated[int | None, typer.Option(help="Seed to use instead of the file's.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key of the file: loss.member=0.05. May be repeated.")
@@ -26,6 +28,9 @@ def simulate(
         Path | None, typer.Option(help="Write a trace of everything that happens to this Parquet file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    graph: Annotated[
+        Path | None, typer.Option(help="Draw the propagation graph at the end, where there is one, to this SVG file.")
+    ] = None,
     check: Annotated[bool, typer.Option(help="Check the run against the specifications.")] = True,
 ) -> int:
     """Run a SCENARIO in the simulator.
@@ -34,16 +39,20 @@ def simulate(
 
     Examples:
 
-        gossamer simulate scenarios/thesis.toml
+        gossamer simulate thesis
 
-        gossamer simulate scenarios/lan.toml --seed 7 --set loss.member=0.2 --set protocol.name=basic --json
+        gossamer simulate lan --seed 7 --set loss.member=0.2 --set protocol.name=basic --json
 
-        gossamer simulate scenarios/tree.toml --trace tree.parquet && gossamer check tree.parquet
+        gossamer simulate my-network.toml --trace mine.parquet && gossamer check mine.parquet
     """
-    parsed = load(scenario, settings or [])
+    from gossamer.sim.scenario import find, load
+
+    parsed = load(find(scenario), settings or [])
     if seed is not None:
         parsed = parsed.with_seed(seed)
     result = _run(parsed, trace, check)
+    if graph is not None:
+        _draw(result, graph)
     if as_json:
         typer.echo(json.dumps(result))
     else:
@@ -53,7 +62,21 @@ def simulate(
     return 1 if result["violations"] else 0
 
 
-def _run(scenario: Scenario, trace: Path | None, check: bool) -> dict[str, Any]:
+def _draw(result: dict[str, Any], path: Path) -> None:
+    from gossamer.cli.graph import drawing
+
+    order = result.get("order")
+    if order is None:
+        raise typer.BadParameter(f"--graph {path}: {result['name']} has no order for all; set protocol.ordering=total")
+    path.write_text(
+        drawing({**order, "primary": str(order["primary"]), "sites": list(map(str, order["sites"]))}), "utf-8"
+    )
+
+
+def _run(scenario: "Scenario", trace: Path | None, check: bool) -> dict[str, Any]:
+    from gossamer.sim.checked import traced
+    from gossamer.sim.run import simulate as run_simulation
+
     with progress_bar(f"{scenario.name} ({scenario.protocol.name})", scenario.duration) as progress:
         if check or trace is not None:
             return traced(scenario, trace, check=check, progress=progress)

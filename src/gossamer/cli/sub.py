@@ -20,6 +20,7 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
+    member_of,
     run_for_ever,
     settings_from,
     transport_from,
@@ -27,7 +28,7 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import FROM_NOW_ON, LATEST, Item, Start, Subscription
+from gossamer.live.subscription import FROM_NOW_ON, LATEST, Blocked, Item, Start, Subscription
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
@@ -93,7 +94,7 @@ def sub(
 
     async def story() -> None:
         with traced(trace, settings) as rows:
-            async with Group(group, settings, transport_from(impair), trace=rows) as member:
+            async with member_of(Group(group, settings, transport_from(impair), trace=rows)) as member:
                 try:
                     heard = member.subscribe(pattern, where=where, start=begin, durable=durable, queue=queue)
                     await _print(heard, printer, seen if verify else None, count)
@@ -120,7 +121,7 @@ async def _print(
             sys.stdout.write("".join(printer(item) + "\n" for item in batch))
             sys.stdout.flush()
         if heard.acks is not None:
-            await heard.commit_but(unread, timeout=COMMIT_S)
+            await heard._commit_but(unread, timeout=COMMIT_S)
         if count and taken >= count:
             return
 
@@ -140,6 +141,7 @@ class Numbered:
             if isinstance(item, Lost):
                 self.lost += item.last - item.first + 1
                 self._next.pop(item.sender, None)
+            if not isinstance(item, Event):
                 continue
             expected = self._next.get(item.sender)
             number = int(item.payload) if item.payload.isdigit() else -1
@@ -171,6 +173,8 @@ def parse_start(text: str) -> Start:
 def _as_text(item: Item) -> str:
     if isinstance(item, Lost):
         return f"lost {item.first}..{item.last} of {item.source}: {item.reason}"
+    if isinstance(item, Blocked):
+        return f"blocked: {item.reason}"
     attributes = " ".join(f"{name}={value}" for name, value in item.attributes.items())
     return f"{item.subject} {item.payload.decode('utf-8', 'backslashreplace')} {attributes}".rstrip()
 
@@ -178,6 +182,8 @@ def _as_text(item: Item) -> str:
 def _as_json(item: Item) -> str:
     if isinstance(item, Lost):
         return json.dumps({"lost": with_ids(item._asdict()) | {"source": item.source}})
+    if isinstance(item, Blocked):
+        return json.dumps({"blocked": item.reason})
     return json.dumps(as_table(item))
 
 
@@ -202,4 +208,5 @@ def as_table(event: Event) -> dict[str, Any]:
         "source": event.source,
         "seqno": event.seqno,
         "time": time,
+        **({} if event.place is None else {"place": list(event.place)}),
     }

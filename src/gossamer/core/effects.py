@@ -71,10 +71,14 @@ class Refuse:
 
 @dataclass(slots=True)
 class Deliver:
-    """Hand these packets to the application; `phase` is the rung by which they came."""
+    """Hand these packets to the application; `phase` is the rung by which they came.
+
+    Where all members have one order, `place` is that of the first of them, and the others follow on.
+    """
 
     run: Run
     phase: Phase
+    place: int = -1
 
 
 @dataclass(slots=True)
@@ -84,6 +88,13 @@ class ReportLost:
     sender: int
     first: int
     last: int
+    reason: str
+
+
+@dataclass(slots=True)
+class ReportBlocked:
+    """Tell the application that nothing can be delivered for now, because the one order of the group cannot go on."""
+
     reason: str
 
 
@@ -241,6 +252,7 @@ Effect = (
     | Refuse
     | Deliver
     | ReportLost
+    | ReportBlocked
     | TakeBack
     | MarkStable
     | Persist

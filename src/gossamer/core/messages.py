@@ -11,6 +11,16 @@ from gossamer.core.ids import Phase
 from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Unplaced,
+)
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
 
@@ -464,4 +474,12 @@ Message = (
     | FlushAnswer
     | ViewReady
     | Excluded
+    | Places
+    | PlacesKept
+    | PlacesWanted
+    | EnterOrder
+    | OrderBegins
+    | CloseGraph
+    | GraphClosed
+    | Unplaced
 )

@@ -18,6 +18,7 @@ from gossamer.pubsub.queue import By
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
 from gossamer.wire.events import Event
+from gossamer.wire.keys import KeyRing
 
 T = TypeVar("T")
 
@@ -61,15 +62,24 @@ class SyncSubscription:
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
-        if self._position < len(self._items):  # what `get` has not returned yet
-            batch, self._items = self._items[self._position :], []
+        while (batch := self.take(timeout)) is not None:
             yield batch
-        while (more := self._next_batch(timeout)) is not None:
-            yield more
+
+    def take(self, timeout: float | None = None) -> list[Item] | None:
+        """Wait for items, then take all that are there; None at the end, Timeout after `timeout` seconds."""
+        if self._position < len(self._items):  # what `get` has not returned yet
+            batch, self._items, self._position = self._items[self._position :], [], 0
+            return batch
+        return self._next_batch(timeout)
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait to be read."""
+        return self._subscription.waiting + len(self._items) - self._position
 
     def commit(self, timeout: float | None = None) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription.commit_but(self._items[self._position :], timeout))
+        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -101,7 +111,7 @@ class SyncSubscription:
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if self._group.is_over:
             return self._subscription.rest() or None
-        return self._group.run(self._subscription.take(timeout, one_by_one=one_by_one))
+        return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
 
 
 class SyncNotices:
@@ -166,8 +176,12 @@ class SyncGroup:
         self.__exit__(None, None, None)
 
     def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
-        """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
-        return self.call(lambda: self._group.publish(subject, payload, **attributes))
+        """Send an event without waiting for any peer; returns the packet that will carry it. `Full` if nothing fits."""
+        try:
+            return self._group.publish(subject, payload, **attributes)
+        except NotAMember:
+            self._living()  # which may know better why
+            raise
 
     def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
@@ -266,6 +280,10 @@ class SyncGroup:
         """What people call a member; its number, if it has not said."""
         return self._group.name_of(member)
 
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""
+        return self.call(self._group.blocked)
+
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
         return self.call(self._group.loggers)
@@ -273,6 +291,25 @@ class SyncGroup:
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict."""
         return self.call(self._group.stats)
+
+    def profile(self) -> dict[str, Any]:
+        """What this member answers to a probe: who it is, whom it knows, and its counters."""
+        return self.call(self._group.profile)
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self._group.name
+
+    @property
+    def settings(self) -> Settings:
+        """What the group was joined with."""
+        return self._group.settings
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
+        return self._group.keys
 
     @property
     def me(self) -> int:

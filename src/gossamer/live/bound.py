@@ -13,7 +13,7 @@ from gossamer.wire.events import Event
 Replier = Callable[[Event, Any, dict[str, Any]], None]
 
 
-def event_type(home: Home, reply: Replier, codec: Codec | None) -> type[Event]:
+def event_type(home: Home, reply: Replier, codec: Codec | None, base: type[Event] = Event) -> type[Event]:
     """The class of events of one group: a request can be replied to, from any thread; a codec reads the payload."""
 
     def answer(self: Event, payload: Any = b"", /, **attributes: Any) -> None:
@@ -24,7 +24,7 @@ def event_type(home: Home, reply: Replier, codec: Codec | None) -> type[Event]:
     members: dict[str, Any] = {"__slots__": (), "__doc__": Event.__doc__, "reply": answer}
     if codec is not None:
         members["value"] = property(lambda self: codec.value(self.payload), doc=Event.value.__doc__)
-    return type("Event", (Event,), members)
+    return type("Event", (base,), members)
 
 
 def acknowledged_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:

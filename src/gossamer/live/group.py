@@ -61,6 +61,7 @@ from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
 from gossamer.wire import Header
+from gossamer.wire.events import Event, PlacedEvent
 
 __all__ = [
     "Full",
@@ -233,7 +234,9 @@ class Group(Subscribing, Requesting, Inspecting):
         self._past = Past(self._member, self._inbox)
         self._mail = Mail(self._member)
         self._requests = Requests(self.name, self._member, self._inbox, self._mail, self._codec)
-        self._inbox.event_type = event_type(self._home, self._requests.reply, self._codec)
+        self._inbox.event_type = event_type(
+            self._home, self._requests.reply, self._codec, PlacedEvent if self.settings.order == "total" else Event
+        )
         self._inbox.binds_all = self._codec is not None
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
         self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
@@ -345,7 +348,8 @@ class Group(Subscribing, Requesting, Inspecting):
         The payload is bytes, unless there is a `Settings.codec`. Two attributes have a meaning: `key` says what belongs
         together, `ttl` after how many seconds the event is not worth delivering any more.
 
-        Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
+        Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
+        for it.
         """
         if self._codec is not None:
             payload = self._codec.payload(payload)

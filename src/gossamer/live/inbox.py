@@ -7,32 +7,36 @@ Each sender's packets come in order, so for each sender one number says how far 
 asked for, packets below that number come again, and only the subscriptions that asked for them see them.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container
+from itertools import accumulate, repeat
 from itertools import count as counting
-from itertools import repeat
 from operator import attrgetter
 from time import time
+from typing import Any
 from weakref import WeakValueDictionary
 
-from gossamer.core.effects import ReportLost
+from gossamer.core.effects import ReportBlocked, ReportLost
 from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
-from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
+from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, size_of
 from gossamer.pubsub.last_values import LastValues
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_in_run, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import Event, count_in_run, in_places, is_fragment, unpack, unpack_simple
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
 _LEFT_MAX = 1000
 """Of this many senders that left, it is known how far they were delivered: one that resumes is no new one."""
+_TOLD_BYTES_MAX = 8192
+"""Of patterns in a profile, which has to fit into a datagram."""
 _BODY = attrgetter("body")
 
 
@@ -90,6 +94,13 @@ class Inbox:
     def waiting(self) -> int:
         """How many items the application has not taken yet."""
         return sum(subscription.waiting for subscription in self._subscriptions.values())
+
+    def subscribed(self) -> dict[str, Any]:
+        """The patterns of all subscriptions, and how many there was no room to tell."""
+        patterns = sorted({p for some in list(self._subscriptions.values()) for p in some.pattern.split(" ")})
+        ends = list(accumulate(len(pattern.encode()) for pattern in patterns))
+        told = bisect_right(ends, _TOLD_BYTES_MAX)
+        return {"patterns": patterns[:told], "left_out": len(patterns) - told}
 
     def half_full(self) -> list[tuple[int, Subscription]]:
         """The subscriptions that the application does not read fast enough, by their keys."""
@@ -158,14 +169,14 @@ class Inbox:
         self._may_pause = False
         self.look()
 
-    def delivered(self, run: Run, phase: Phase) -> None:
-        """Offer packets whose turn has come."""
+    def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
+        """Offer packets whose turn has come; in an order of all members, the first of them has this place."""
         sender = run[0].sender
         mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
             again = [packet for packet in run if packet.seqno < mark]
             self._offer_again(again)
-            run = run[len(again) :]
+            run, place = run[len(again) :], place + len(again) if place >= 0 else -1
             if not run:
                 return
         self.marks[sender] = run[-1].seqno + 1
@@ -185,13 +196,23 @@ class Inbox:
             events += more
             at += 1
         self.received[rung] += len(events)
-        if self.binds_all:
-            events = list(map(tuple.__new__, repeat(self.event_type), events))
+        if place >= 0:
+            events = in_places(events, run[0].seqno, place)
+        if self.binds_all or place >= 0:
+            events = self._typed(events)
         if self.retained is not None:
             self.retained.note(events)
         if events:
             self._offer(events, size_bytes)
         self._report_abandoned()
+
+    def report(self, effect: ReportLost | ReportBlocked) -> None:
+        """Report what does not come, in its place."""
+        if isinstance(effect, ReportLost):
+            self.given_up(effect)
+            return
+        for subscription in list(self._subscriptions.values()):
+            subscription.offer_blocked(Blocked(effect.reason))
 
     def given_up(self, effect: ReportLost) -> None:
         """Report a gap that nobody could fill, when its turn has come."""
@@ -273,6 +294,10 @@ class Inbox:
             events = self.alive(events)
         return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
 
+    def _typed(self, events: list[Event]) -> list[Event]:
+        """The same events as this group's."""
+        return list(map(tuple.__new__, repeat(self.event_type), events))
+
     def alive(self, events: list[Event]) -> list[Event]:
         """The events that are not too old; counts the others."""
         now = time()
@@ -323,7 +348,7 @@ class Inbox:
         for packet in run:
             events = self._unpack(packet, self._past)
             if self.binds_all:
-                events = list(map(tuple.__new__, repeat(self.event_type), events))
+                events = self._typed(events)
             for key, subscription in asked:
                 if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
                     continue

@@ -26,6 +26,11 @@ class Inspecting:
         return known_members(self._member)
 
     @at_home
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""
+        return self._member.stack.order.blocked()
+
+    @at_home
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
         return self._member.stack.roster.loggers

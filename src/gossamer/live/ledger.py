@@ -66,6 +66,8 @@ class Ledger:
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
             "partition": stack.partition(member.now()),
+            "order": stack.order.standing(member.now()),
+            "subscriptions": inbox.subscribed(),
         }
 
     def profile(self) -> dict[str, Any]:

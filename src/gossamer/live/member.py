@@ -31,6 +31,7 @@ from gossamer.core.effects import (
     PastKnown,
     Refuse,
     Replay,
+    ReportBlocked,
     ReportLost,
     ReserveNumbers,
     TakeBack,
@@ -432,8 +433,8 @@ class Member:
 
     def _tell_application(self, effect: Effect) -> None:
         match effect:
-            case ReportLost():
-                self._inbox.given_up(effect)
+            case ReportLost() | ReportBlocked():
+                self._inbox.report(effect)
             case MarkStable(sender, _, last):
                 self._recorder.stable(time(), self.me, effect)
                 self.stable_up_to[sender] = last

@@ -85,7 +85,7 @@ class Subscribing:
             raise SettingError(f"start = {start!r}: a durable subscription gets everything from its position on")
         if queue is not None and (durable is not None or from_past):
             raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
-        if (from_past or durable is not None or queue is not None) and not self._member.stack.order.holds_back:
+        if (from_past or durable is not None or queue is not None) and not self._member.stack.order.replays:
             raise SettingError(f"start = {start!r}: past events, durable= and queue= need order = 'fifo'")
         if (from_past or durable is not None) and self._member.disk is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")

@@ -44,7 +44,18 @@ class Lost(NamedTuple):
         return name_of(self.sender)
 
 
-Item = Event | Lost
+class Blocked(NamedTuple):
+    """The one order of the group cannot go on: nothing is delivered until it can (`order="total"` only)."""
+
+    reason: str
+
+    @property
+    def sender(self) -> int:
+        """Nobody in particular."""
+        return -1
+
+
+Item = Event | Lost | Blocked
 Losses = Literal["report", "skip"]
 LATEST = "latest-per-subject"
 Start = Literal["now", "new", "last", "beginning", "latest-per-subject"] | Horizon | datetime
@@ -160,6 +171,12 @@ class Subscription:
         self._ready.set()
         if self.waiting > self._events_max:
             self._fill()
+
+    def offer_blocked(self, blocked: Blocked) -> None:
+        """Take the news that nothing comes, if such news are wanted: whoever does not read need not know."""
+        if self._reports and not self.is_full:
+            (self._items if self._early is None else self._early).append(blocked)
+            self._ready.set()
 
     def _fill(self) -> None:
         if not self.is_full:
@@ -301,13 +318,16 @@ class Subscription:
             self._reading = []
         return item if self.acks is None else self.acks.bound(item)
 
-    async def batches(self) -> AsyncIterator[list[Item]]:
-        """Yield everything that is there, again and again; never an empty list."""
-        while (batch := await self.take()) is not None:
+    async def batches(self, timeout: float | None = None) -> AsyncIterator[list[Item]]:
+        """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
+        while (batch := await self.take(timeout)) is not None:
             yield batch
 
-    async def take(self, timeout: float | None = None, *, one_by_one: bool = False) -> list[Item] | None:
+    async def take(self, timeout: float | None = None) -> list[Item] | None:
         """Wait for items and return all that are there, or None at the end; Timeout after `timeout` seconds."""
+        return await self._take(timeout)
+
+    async def _take(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         try:
             while not self._items and not self._reading:
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
@@ -334,9 +354,9 @@ class Subscription:
         For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
         and what was not committed goes to another member of the queue when this one is gone.
         """
-        await self.commit_but(self._reading[self._position :], timeout)
+        await self._commit_but(self._reading[self._position :], timeout)
 
-    async def commit_but(self, unread: list[Item], timeout: float | None) -> None:
+    async def _commit_but(self, unread: list[Item], timeout: float | None) -> None:
         """Commit all that was taken but for these items."""
         if self.acks is None:
             raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")

@@ -29,6 +29,7 @@ from gossamer.core.effects import (
     Persist,
     Refuse,
     Replay,
+    ReportBlocked,
     ReportLost,
     ReserveNumbers,
     TakeBack,
@@ -128,6 +129,7 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
+            ReportBlocked: self._report_blocked,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
@@ -192,6 +194,7 @@ class World:
         elif not recovers:
             self.recorder.joined(self.now, member, horizon)
         self.states[member] = UP
+        self.ledger.begins_anew(member)
         self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
@@ -395,6 +398,8 @@ class World:
             self.recorder.published(self.now, packet)
 
     def _deliver(self, member: int, effect: Deliver) -> None:
+        if effect.place >= 0:
+            self.ledger.placed(member, effect.run, effect.place)
         self._delivered([member], effect.run, effect.phase)
 
     def _delivered(self, members: list[int], run: Run, phase: Phase) -> None:
@@ -406,6 +411,9 @@ class World:
     def _report_lost(self, member: int, effect: ReportLost) -> None:
         self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
         self.recorder.lost(self.now, member, effect)
+
+    def _report_blocked(self, member: int, effect: ReportBlocked) -> None:
+        """The trace has it as a `block` row."""
 
     def _refuse(self, member: int, effect: Refuse) -> None:
         self.ledger.refused += 1

@@ -58,6 +58,16 @@ from gossamer.core.messages import (
     Where,
 )
 from gossamer.core.packets import Packet, Run
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Unplaced,
+)
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, NewView, ViewBeat, ViewReady
 from gossamer.wire import gossip
@@ -72,6 +82,7 @@ from gossamer.wire.fields import (
     PACKET_SETS,
     PACKET_SETS_BY_MEMBER,
     PHASES,
+    SEGMENTS,
     FieldCodec,
 )
 
@@ -171,6 +182,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("view", NUMBER),
             ("attempt", NUMBER),
             ("have", HORIZON),
+            ("kept", PACKET_SETS),
             ("by", NUMBER),
             ("accepted_attempt", NUMBER),
             ("entries", ENTRIES),
@@ -185,6 +197,46 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
         (("number", NUMBER), ("topic", NUMBER), ("part", NUMBER), ("parts", NUMBER), ("content", BYTES)),
     ),
     LetterSeen: (101, (("number", NUMBER), ("part", NUMBER))),
+    Places: (
+        80,
+        (
+            ("order", NUMBER),
+            ("graph", NUMBER),
+            ("first", NUMBER),
+            ("before", NUMBER),
+            ("settled", NUMBER),
+            ("segments", SEGMENTS),
+        ),
+    ),
+    PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER))),
+    PlacesWanted: (82, (("order", NUMBER), ("first", NUMBER))),
+    EnterOrder: (83, (("life", NUMBER), ("begins", FLAG), ("horizon", HORIZON))),
+    OrderBegins: (
+        84,
+        (
+            ("order", NUMBER),
+            ("life", NUMBER),
+            ("first", NUMBER),
+            ("before", NUMBER),
+            ("placed", HORIZON),
+            ("primary", NUMBER),
+            ("lives", HORIZON),
+        ),
+    ),
+    CloseGraph: (85, (("order", NUMBER), ("graph", NUMBER))),
+    GraphClosed: (
+        86,
+        (
+            ("order", NUMBER),
+            ("graph", NUMBER),
+            ("opener", LAST),
+            ("life", NUMBER),
+            ("last", NUMBER),
+            ("below", NUMBER),
+            ("settled", NUMBER),
+        ),
+    ),
+    Unplaced: (87, (("lasts", HORIZON),)),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}

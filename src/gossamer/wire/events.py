@@ -7,7 +7,8 @@
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Iterable, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate, count, groupby, repeat
+from operator import add, itemgetter
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +26,9 @@ __all__ = [
     "Attributes",
     "Event",
     "Packer",
+    "PlacedEvent",
     "count_events",
+    "in_places",
     "is_fragment",
     "pack_equal",
     "unpack",
@@ -46,6 +49,9 @@ _RUN_MIN: Final = 8
 """Events of one subject and length that are worth a block of their own."""
 
 
+_SEQNO: Final = itemgetter(4)
+
+
 class Event(NamedTuple):
     """What an application published, as a subscriber gets it."""
 
@@ -57,6 +63,12 @@ class Event(NamedTuple):
     """The number of the packet that it came in; of the last one if it came in fragments."""
     time: float
     """Seconds since the epoch: when the first event of its packet was published."""
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
+        order. All members of the group see an event in the same place."""
+        return None
 
     @property
     def source(self) -> str:
@@ -89,6 +101,29 @@ class Event(NamedTuple):
         Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
         """
         raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
+
+
+class PlacedEvent(Event):
+    """An event of a group with one order for all: its place is two more items of the tuple."""
+
+    __slots__ = ()
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the order."""
+        return self[6:] or None
+
+    def __repr__(self) -> str:
+        return f"{Event(*self[:6])!r} at {self.place}"
+
+
+def in_places(events: list[Event], first: int, place: int) -> list[Event]:
+    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
+    placed: list[Event] = []
+    for seqno, of_packet in groupby(events, _SEQNO):
+        where = zip(repeat(place + seqno - first), count(), strict=False)
+        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
+    return placed
 
 
 class Packer:
