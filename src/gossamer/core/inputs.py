@@ -1,5 +1,6 @@
 """What happened to a member, in the past tense: all that ever goes into an automaton."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,9 +39,10 @@ class Started:
 
 @dataclass(slots=True)
 class ViewChanged:
-    """Somebody outside (an oracle, an operator) says who the members are now."""
+    """Somebody outside (an oracle, an operator) says who the members are now, and which channels they listen to."""
 
     members: tuple[int, ...]
+    listening: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -81,12 +83,24 @@ class NamesakeHeard:
 
 
 class Published:
-    """The application published events, packed into the bodies of packets."""
+    """The application published events to a channel, packed into the bodies of packets."""
 
-    __slots__ = ("bodies",)
+    __slots__ = ("bodies", "channel")
 
-    def __init__(self, *bodies: bytes) -> None:
+    def __init__(self, *bodies: bytes, channel: int = 0) -> None:
         self.bodies = bodies
+        self.channel = channel
+
+
+@dataclass(slots=True)
+class ListenAsked:
+    """The application wants to listen to these channels (a bit for each), and to no others but channel 0.
+
+    Where an oracle gives the views it also says what is not owed in channels that are new: the `horizon`.
+    """
+
+    channels: int
+    horizon: Horizon = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -162,6 +176,7 @@ Input = (
     | Reconnected
     | Paused
     | Resumed
+    | ListenAsked
     | Published
     | Received
     | Heard

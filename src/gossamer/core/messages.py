@@ -34,6 +34,7 @@ class Parity:
     count: int
     lengths: int
     content: bytes
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -134,8 +135,8 @@ class Gossip:
     `missing` is what the source lacks and asks for (000 §4.1; empty: nothing is lacking), `digest` what it has to
     offer. `seen` is how far it has all packets of a sender: of every sender if the target is a logger, which derives
     acknowledgements from it (000 §5.2), else of the target. `logged` is how far a logger has logged the target's own
-    packets. `heartbeats` and `view` are hashes of what is known of idle senders and of the group; `stamp` is the
-    source's clock in microseconds, to be echoed.
+    packets, `logged_in` the same for channels other than 0. `heartbeats` and `view` are hashes of what is known of idle
+    senders and of the group; `stamp` is the source's clock in microseconds, to be echoed.
     """
 
     kind: ClassVar[str] = "gossip"
@@ -146,13 +147,14 @@ class Gossip:
     heartbeats: int = 0
     view: int = 0
     stamp: int = 0
+    logged_in: Horizon = field(default_factory=dict)
 
     def says_something(self) -> bool:
         """Whether any rung had anything to say."""
         return (
             self.digest is not None
             or self.missing is not None
-            or bool(self.view or self.heartbeats or self.seen or self.stamp or self.logged >= 0)
+            or bool(self.view or self.heartbeats or self.seen or self.stamp or self.logged >= 0 or self.logged_in)
         )
 
 
@@ -183,10 +185,11 @@ class Echo:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """The last number of the source, which falls idle (000 §5.1) or has been so for a while (LBRM)."""
+    """The last number of the source in a channel, where it falls idle (000 §5.1) or has been so for a while (LBRM)."""
 
     kind: ClassVar[str] = "heartbeat"
     last: int
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -209,7 +212,7 @@ class Solicit:
 
 @dataclass(slots=True)
 class SeenReport:
-    """The source has seen your packets up to, not including, `seen`: credit for a sender's window.
+    """The source has seen your packets in a channel up to, not including, `seen`: credit for a sender's window.
 
     With `at_us` it also tells of the path: `newest` came at that time, by the source's clock in microseconds, and was
     the last of `received` packets that came by first pass. An executor that knows how long a packet had waited on this
@@ -221,6 +224,7 @@ class SeenReport:
     newest: int = 0
     received: int = 0
     at_us: int = 0
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -252,18 +256,20 @@ class Progress:
 
 @dataclass(slots=True)
 class Confirm:
-    """Up to which number do you have all my packets, of which `last` is the last?"""
+    """Up to which number do you have all my packets in a channel, of which `last` is the last?"""
 
     kind: ClassVar[str] = "request"
     last: int
+    channel: int = 0
 
 
 @dataclass(slots=True)
 class Confirmed:
-    """The answer to a `Confirm`: the source awaits none of your packets up to `last`."""
+    """The answer to a `Confirm`: the source awaits none of your packets in the channel up to `last`."""
 
     kind: ClassVar[str] = "ack"
     last: int
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -383,6 +389,29 @@ class ViewUpdate:
 
 
 @dataclass(slots=True)
+class WantChannels:
+    """The source, which is in the view as `entry` says, listens to these channels from now on, a bit for each.
+
+    How far are the streams in them? `resume` asks a logger where the source stopped before a crash.
+    """
+
+    kind: ClassVar[str] = "gossip"
+    entry: MemberEntry
+    channels: int
+    resume: bool = False
+
+
+@dataclass(slots=True)
+class ChannelsSeen:
+    """The answer to a `WantChannels` of this freshness: how far the source has seen the streams in `channels`."""
+
+    kind: ClassVar[str] = "gossip"
+    freshness: int
+    channels: int
+    seen: Horizon
+
+
+@dataclass(slots=True)
 class StablePoll:
     """Up to which number do you have all my packets, of which `last` is the last? All members have those to `stable`.
 
@@ -435,6 +464,8 @@ Message = (
     | Join
     | Leave
     | ViewUpdate
+    | WantChannels
+    | ChannelsSeen
     | StablePoll
     | ViewBeat
     | EnterView

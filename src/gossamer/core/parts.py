@@ -17,6 +17,7 @@ from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.core.streams import Stream
+from gossamer.core.views import MemberEntry
 
 _NOTHING = RangeSet()
 
@@ -206,8 +207,8 @@ class Pace(Rung):
 
     __slots__ = ()
 
-    def admit(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
-        """What of `bodies` may be sent now; the rest this rung queues, to `publish` it later, or refuses."""
+    def admit(self, now: float, bodies: Sequence[bytes], out: Effects, channel: int = 0) -> Sequence[bytes]:
+        """What of `bodies` may be sent to `channel` now; the rest this rung queues, to `publish` it later, or refuses."""
         return bodies
 
     def room(self) -> int:
@@ -246,6 +247,25 @@ class Membership(Rung):
 
     asks: ClassVar[bool] = False
     """Whether it asks others for packets by a `Request`, which the server answers."""
+
+    def declare_channels(self, now: float, out: Effects) -> MemberEntry | None:
+        """Tell everybody what this member wants to listen to now; returns its entry, if it has to be known by others.
+
+        An oracle tells all of them at once.
+        """
+        return None
+
+    def own_entry(self) -> MemberEntry:
+        """This member as the view holds it now."""
+        raise NotImplementedError
+
+    def take_in(self, now: float, entry: MemberEntry, out: Effects) -> bool:
+        """A member says this of itself; returns whether it is what we hold of it now."""
+        return False
+
+    def is_back(self, member: int) -> bool:
+        """Whether it crashed and is back, so that there is something to go on with."""
+        return False
 
     def resign(self, now: float, why: str, out: Effects) -> bool:
         """This member lacks what nobody gives it; returns whether it leaves the group, to join it anew."""

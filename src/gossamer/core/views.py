@@ -18,6 +18,8 @@ class MemberEntry:
     """Where the live system reaches it; the simulator needs none."""
     name: str = ""
     """What people call it, as it said itself when it joined."""
+    channels: int = 0
+    """The channels that it listens to besides channel 0, a bit for each; a logger listens to all."""
 
 
 @dataclass(slots=True)

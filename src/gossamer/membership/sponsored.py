@@ -28,6 +28,7 @@ from math import inf
 from gossamer.core.declares import JOINING as JOINING_ALLOWED
 from gossamer.core.declares import LOGGERS, Declares
 from gossamer.core.effects import BecomeMember, BecomeStranger, Multicast, NameTaken, Note, Unicast
+from gossamer.core.ids import owner_of
 from gossamer.core.inputs import NamesakeHeard
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
 from gossamer.core.messages import Gossip, Join, Leave, ViewUpdate
@@ -80,7 +81,10 @@ class Sponsored(Membership):
         super().__init__(ladder)
         members = ladder.roster.members
         self._standing = Standing.IN if ladder.me in members else Standing.JOINING
-        self._view = View(MemberEntry(m, MEMBER, 0, m in ladder.roster.loggers) for m in members)
+        listens = ladder.roster.listening
+        self._view = View(
+            MemberEntry(m, MEMBER, 0, m in ladder.roster.loggers, channels=listens.get(m, 0)) for m in members
+        )
         self._loggers_given = ladder.roster.loggers
         self._freshness = 0
         self._sponsors: dict[int, None] = {}
@@ -169,7 +173,7 @@ class Sponsored(Membership):
         fresher = entry.freshness + 1
         if entry.status == JOINING and entry.member not in self._returning:
             return MemberEntry(entry.member, LEFT, fresher, entry.logger)
-        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address)
+        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address, channels=entry.channels)
 
     def _forget_newcomers(self, now: float, out: Effects) -> None:
         newcomers = {(e.member, e.freshness): e for e in self._view.newcomers() if e.member != self.ladder.me}
@@ -269,9 +273,31 @@ class Sponsored(Membership):
         out.append(Multicast(ViewUpdate([entry])))
 
     def _entry(self, status: int) -> MemberEntry:
-        return MemberEntry(
-            self.ladder.me, status, self._freshness, self.ladder.is_logger, self.ladder.address, self.ladder.name
-        )
+        ladder = self.ladder
+        wanted = 0 if ladder.is_logger else ladder.wanted_channels & ~1
+        return MemberEntry(ladder.me, status, self._freshness, ladder.is_logger, ladder.address, ladder.name, wanted)
+
+    def declare_channels(self, now: float, out: Effects) -> MemberEntry | None:
+        """Tell everybody what this member wants to listen to now; returns its entry, if it is a member."""
+        if not self._standing.is_inside:
+            return None
+        self._declare(now, MEMBER, out)
+        return self._entry(MEMBER)
+
+    def own_entry(self) -> MemberEntry:
+        """This member as it says it is."""
+        return self._entry(MEMBER)
+
+    def take_in(self, now: float, entry: MemberEntry, out: Effects) -> bool:
+        """A member says this of itself; returns whether it is what we hold of it now."""
+        if self._credible(now, [entry]):
+            self._merge(now, [entry], out)
+        known = self._view.get(entry.member)
+        return known is not None and known.freshness == entry.freshness
+
+    def is_back(self, member: int) -> bool:
+        """Whether it crashed and is back, so that there is something to go on with."""
+        return member in self._returning
 
     def _count_sponsor(self, now: float, source: int, message: ViewUpdate, out: Effects) -> None:
         mine = next((e for e in message.entries if e.member == self.ladder.me), None)
@@ -303,12 +329,20 @@ class Sponsored(Membership):
             out.append(BecomeStranger())
 
     def _become_member(self, now: float, out: Effects) -> None:
+        """In channel 0; to others the member listens once it knows from where on (`listeners`)."""
+        if not self.ladder.is_logger:
+            self.ladder.unlisten(now, self.ladder.streams.channels, out)
+        self._t_join = {s: last for s, last in self._t_join.items() if self._concerns(s)}
         self.ladder.begin(self._t_join)
         before_us = any(last >= 0 for sender, last in self._t_join.items() if sender != self.ladder.me)
         missed = "sent while alone" if before_us and self._alone_us(now) > KEPT_S * 1e6 else ""
         # first: what waited to be published goes with the new view
         out.append(BecomeMember(dict(self._t_join), missed))
         self._declare(now, MEMBER, out)
+
+    def _concerns(self, sender: int) -> bool:
+        """Whether a stream is in a channel that this member hears from the first moment, or is its own."""
+        return self.ladder.streams.hears(sender) or owner_of(sender) == self.ladder.me
 
     def _meet(self, now: float, entries: list[MemberEntry], out: Effects) -> None:
         """We have founded a group, and there is another: the younger of two goes, or the one that is alone."""
@@ -361,7 +395,7 @@ class Sponsored(Membership):
             if message.resume and source in self._returning:
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
-                seen |= {sender: known.get(sender, -1) for sender in streams if sender != source}
+                seen |= {sender: known.get(sender, -1) for sender in streams if owner_of(sender) != source}
             elif message.alone_us:
                 seen |= self._seen_before(now - message.alone_us * 1e-6)
             entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
@@ -493,5 +527,6 @@ class Sponsored(Membership):
             view.joining(),
             {e.member: e.address for e in view.alive() if e.address},
             view.signature(),
+            {e.member: e.channels for e in view.alive() if e.channels},
         )
         self.ladder.install_view(now, roster, out)

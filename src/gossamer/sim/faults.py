@@ -38,6 +38,7 @@ class Faults:
             "leave": self._leave,
             "cut": lambda fault: self._set_link(fault, down=True),
             "mend": lambda fault: self._set_link(fault, down=False),
+            "listen": self._listen,
         }
         for index, fault in enumerate(faults):
             self._check_link(index, fault)
@@ -162,6 +163,10 @@ class Faults:
             else:
                 world.leave(member)
                 world.change_view(world.view)
+
+    def _listen(self, fault: Fault) -> None:
+        for member in fault_members(fault):
+            self._world.listen(member, self._world.channels.mask(fault.channels))
 
     def _check_link(self, index: int, fault: Fault) -> None:
         if fault.kind in ("cut", "mend") and self._world.network.router.find_link(*fault.link) is None:

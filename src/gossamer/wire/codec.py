@@ -20,6 +20,7 @@ from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
     AskAll,
+    ChannelsSeen,
     Collected,
     Confirm,
     Confirmed,
@@ -53,6 +54,7 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
+    WantChannels,
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
@@ -60,6 +62,8 @@ from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, NewView
 from gossamer.wire import gossip
 from gossamer.wire.fields import (
     BYTES,
+    CHANNEL,
+    CHANNEL_SET,
     ENTRIES,
     ENTRY,
     FLAG,
@@ -98,19 +102,25 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Collected: (6, (("gone", PACKET_SETS),)),
     NeverSent: (7, (("numbers", PACKET_SETS), ("lost", FLAG))),
     Echo: (8, (("stamp", NUMBER),)),
-    Heartbeat: (9, (("last", LAST),)),
+    Heartbeat: (9, (("last", LAST), ("channel", CHANNEL))),
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
     Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG), ("alone_us", NUMBER))),
     Leave: (14, (("freshness", NUMBER),)),
-    SeenReport: (16, (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER))),
+    SeenReport: (
+        16,
+        (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER), ("channel", CHANNEL)),
+    ),
     LetGo: (26, (("over", FLAG),)),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
-    Parity: (32, (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES))),
+    Parity: (
+        32,
+        (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES), ("channel", CHANNEL)),
+    ),
     LossReport: (33, (("lost", NUMBER), ("of", NUMBER))),
-    Confirm: (24, (("last", LAST),)),
-    Confirmed: (25, (("last", LAST),)),
+    Confirm: (24, (("last", LAST), ("channel", CHANNEL))),
+    Confirmed: (25, (("last", LAST), ("channel", CHANNEL))),
     Seek: (34, (("stamp", NUMBER),)),
     CoordinatorIs: (35, (("coordinator", NUMBER), ("stamp", NUMBER))),
     IAmCoordinator: (36, (("lasts", HORIZON), ("whole", FLAG))),
@@ -144,6 +154,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Call: (31, (("member", NUMBER),)),
     Proof: (30, (("nonce", NUMBER),)),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
+    WantChannels: (70, (("entry", ENTRY), ("channels", CHANNEL_SET), ("resume", FLAG))),
+    ChannelsSeen: (71, (("freshness", NUMBER), ("channels", CHANNEL_SET), ("seen", HORIZON))),
     StablePoll: (60, (("last", LAST), ("stable", LAST))),
     ViewBeat: (61, (("view", NUMBER), ("attempt", NUMBER), ("settled", FLAG))),
     EnterView: (62, (("entry", ENTRY), ("first", NUMBER))),
