@@ -27,7 +27,7 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Effects, InputHandler, PacketNumbers, Rung
+from gossamer.core.ladder import Effects, InputHandler, PacketNumbers
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
@@ -38,7 +38,7 @@ from gossamer.core.say import ApplicationSay, WorthRepairing
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Alarm, Timer, Timers
-from gossamer.kernel.hooks import Hooks
+from gossamer.kernel.hooks import Hooks, from_strangers
 from gossamer.kernel.rounds import Rounds
 from gossamer.rungs import rungs_of
 
@@ -134,7 +134,7 @@ class Stack:
         for messages in hooks.messages:
             for kind, handler in messages().items():
                 self._messages.setdefault(kind, []).append(handler)
-        self._from_strangers = _from_strangers(rungs.all) if self.membership.self_organized else None
+        self._from_strangers = from_strangers(rungs.all) if self.membership.self_organized else None
         self._rung_inputs: dict[type, InputHandler] = {}
         for inputs in hooks.inputs:
             self._rung_inputs.update(inputs())
@@ -472,16 +472,6 @@ class Stack:
 def _shown(roster: Roster) -> tuple[Any, ...]:
     """What rungs know a group by."""
     return roster.members, roster.owed, roster.loggers, roster.listening
-
-
-def _from_strangers(rungs: Sequence[Rung]) -> dict[type, list[Any]]:
-    """The handlers of messages that are heard even from processes outside the view."""
-    found: dict[type, list[Any]] = {}
-    for rung in rungs:
-        handlers = rung.messages() if rung.from_strangers else {}
-        for kind in rung.from_strangers:
-            found.setdefault(kind, []).append(handlers[kind])
-    return found
 
 
 def _call(hooks: Sequence[Any], *arguments: Any) -> None:

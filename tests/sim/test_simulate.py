@@ -14,7 +14,7 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.schema import SettingError
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate, stack_maker
-from gossamer.sim.world import Disk
+from gossamer.sim.disk import Disk
 from gossamer.spec.promises import HEAL_S
 from gossamer.trace.reader import read
 

@@ -187,5 +187,5 @@ class Rung:
         return 0
 
     def unlogged(self, stream: int) -> int:
-        """The last packet of `stream`, one of this member's, that no logger will ever have, as it was not kept; or -1."""
+        """The last packet of `stream`, one of this member's, that was not kept until a logger had it; or -1."""
         return -1

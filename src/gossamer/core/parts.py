@@ -208,7 +208,10 @@ class Pace(Rung):
     __slots__ = ()
 
     def admit(self, now: float, bodies: Sequence[bytes], out: Effects, channel: int = 0) -> Sequence[bytes]:
-        """What of `bodies` may be sent to `channel` now; the rest this rung queues, to `publish` it later, or refuses."""
+        """What of `bodies` may be sent to `channel` now; the rest this rung queues, to `publish` it later, or refuses.
+
+        It keeps the order of what goes to one channel.
+        """
         return bodies
 
     def room(self) -> int:
@@ -248,16 +251,12 @@ class Membership(Rung):
     asks: ClassVar[bool] = False
     """Whether it asks others for packets by a `Request`, which the server answers."""
 
-    def declare_channels(self, now: float, out: Effects) -> MemberEntry | None:
-        """Tell everybody what this member wants to listen to now; returns its entry, if it has to be known by others.
+    def declare_channels(self, now: float, out: Effects) -> None:
+        """Tell everybody what this member wants to listen to now. An oracle does that itself."""
 
-        An oracle tells all of them at once.
-        """
+    def own_entry(self) -> MemberEntry | None:
+        """This member as it says it is; None if it is none."""
         return None
-
-    def own_entry(self) -> MemberEntry:
-        """This member as the view holds it now."""
-        raise NotImplementedError
 
     def take_in(self, now: float, entry: MemberEntry, out: Effects) -> bool:
         """A member says this of itself; returns whether it is what we hold of it now."""

@@ -273,12 +273,15 @@ class Streams(dict[int, Stream]):
         return self.begin(stream, max(last + 1, self._retired.get(stream, _NEW)[0]))
 
     def of(self, sender: int) -> Stream:
-        """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0."""
+        """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0.
+
+        Of a channel that is not heard nothing is taken in, and nothing is entered here.
+        """
         known = self.get(sender)
         if known is not None:
             return known
         start = self._retired.get(sender, _NEW)[0]
-        if self.only_members:
+        if self.only_members or not self.hears(sender):
             known = Stream(start)  # and is not entered: nothing of it is taken in
             known.end(start - 1)
             return known

@@ -78,10 +78,8 @@ class Listeners(Rung):
 
     def _begin(self, now: float, out: Effects) -> None:
         """Ask from the start, with an entry that is known to be fresh."""
-        entry = self.ladder.membership.declare_channels(now, out)
-        if entry is None:
-            return  # when it is a member
-        self._freshness, self._tries = entry.freshness, 0
+        self.ladder.membership.declare_channels(now, out)
+        self._tries = 0
         self._seen, self._answers = {}, {}
         self._ask(now, out)
 
@@ -91,9 +89,9 @@ class Listeners(Rung):
         if not self._missing() or not self.ladder.is_member:
             return
         self._settle(now, out)
-        if missing := self._missing():
+        entry = self.ladder.membership.own_entry()
+        if (missing := self._missing()) and entry is not None:
             self._tries += 1
-            entry = self.ladder.membership.own_entry()
             self._freshness = entry.freshness
             out.append(Multicast(WantChannels(entry, missing, self._resume)))
             self._timer.set(now + self.ladder.settings.gossip_period)

@@ -6,7 +6,11 @@ Channel 0 is everybody's, and silent if there are others; those are numbered fro
 from dataclasses import replace
 from random import Random
 
+from gossamer.core.ids import channel_of, channels_in
+from gossamer.core.packet_sets import Horizon
+from gossamer.sim.ledger import Ledger
 from gossamer.sim.scenario import ChannelSettings, Scenario, TrafficSettings
+from gossamer.trace.recorder import Recorder
 
 
 def with_channels(scenario: Scenario, members: int) -> Scenario:
@@ -21,24 +25,22 @@ def with_channels(scenario: Scenario, members: int) -> Scenario:
         ChannelSettings(name=str(c + 1), members=tuple(m for m in wanted if c in wanted[m]), senders=senders)
         for c in range(scenario.channels)
     )
-    return replace(scenario, channel=drawn)
+    return replace(scenario, channel=drawn, channels=0)
 
 
 class Channels:
     """Who listens to what, as the world sees it."""
 
-    def __init__(self, scenario: Scenario, members: int) -> None:
+    def __init__(self, scenario: Scenario, members: int, ledger: Ledger, recorder: Recorder) -> None:
+        self._ledger, self._recorder = ledger, recorder
         self.count = len(scenario.channel)
         self._numbers = {channel.name: number for number, channel in enumerate(scenario.channel, 1)}
         self._addresses = scenario.addresses or self.count
-        self._loggers = range(members - scenario.protocol.loggers, members)
-        self.wanted = dict.fromkeys(range(members), 0)
+        self.loggers = range(members - scenario.protocol.loggers, members)
+        self.wanted = wanted_by(scenario, members)
         """What the application of each member wants to listen to, a bit for each channel."""
-        for number, channel in enumerate(scenario.channel, 1):
-            for member in channel.members:
-                self.wanted[member] |= 1 << number
-        everything = (1 << self.count + 1) - 1
-        self.heard = {m: everything if m in self._loggers else self.wanted[m] for m in range(members)}
+        self._all = (1 << self.count + 1) - 2
+        self.heard = {m: self._all if m in self.loggers else self.wanted[m] for m in range(members)}
         """The channels whose packets each member is owed."""
         self._joined = dict(self.heard)  # whose multicast reaches each member
         self._hearers: dict[int, tuple[int, ...]] = {}
@@ -50,11 +52,11 @@ class Channels:
 
     def listening(self) -> dict[int, int]:
         """What an oracle says of everybody."""
-        return {m: wanted for m, wanted in self.wanted.items() if wanted and m not in self._loggers}
+        return {m: wanted for m, wanted in self.wanted.items() if wanted and m not in self.loggers}
 
     def tune(self, member: int, channels: int) -> None:
         """`member` hears the multicast of these channels, and no others."""
-        self._joined[member] = channels & ((1 << self.count + 1) - 1)
+        self._joined[member] = channels & self._all
         self._hearers.clear()
 
     def hears(self, member: int, channel: int) -> bool:
@@ -73,12 +75,31 @@ class Channels:
         """A packet of `channel` came to these members."""
         self.wasted[channel] += sum([not self.hears(member, channel) for member in members])
 
-    def begin(self, member: int, channels: int) -> int:
-        """`member` listens to these now; returns those that are new."""
-        heard = channels & ((1 << self.count + 1) - 1) & ~1
-        new = heard & ~self.heard[member]
+    def begin(self, now: float, member: int, channels: int, horizon: Horizon) -> None:
+        """`member` listens to these now; in those that are new, it is owed what comes after `horizon`."""
+        before, heard = self.heard[member], channels & self._all
         self.heard[member] = heard
-        return new
+        for channel in channels_in(before & ~heard):
+            self._recorder.stopped_listening(now, member, channel)
+            self._ledger.stopped_listening(now, member, channel)
+        self.record(now, member, heard & ~before, horizon)
+        for channel in channels_in(heard & ~before):
+            self._ledger.joined(now, member, horizon, channel)
+
+    def record(self, now: float, member: int, channels: int, horizon: Horizon) -> None:
+        """Note in the trace that `member` begins to listen to these."""
+        for channel in channels_in(channels):
+            of_channel = {s: last for s, last in horizon.items() if channel_of(s) == channel}
+            self._recorder.listened(now, member, channel, of_channel)
+
+
+def wanted_by(scenario: Scenario, members: int) -> dict[int, int]:
+    """What each member listens to at first, a bit for each channel."""
+    wanted = dict.fromkeys(range(members), 0)
+    for number, channel in enumerate(scenario.channel, 1):
+        for member in channel.members:
+            wanted[member] |= 1 << number
+    return wanted
 
 
 def sources(scenario: Scenario) -> list[tuple[int, int, TrafficSettings]]:

@@ -14,7 +14,7 @@ from gossamer.core.schema import SettingError
 from gossamer.presets import describe
 from gossamer.rungs import bounds, holds_back, promises, resumes, settle_s
 from gossamer.sim import topology as topologies
-from gossamer.sim.channels import Channels, with_channels
+from gossamer.sim.channels import wanted_by, with_channels
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
 from gossamer.sim.priorities import cost_of, with_lists
@@ -130,7 +130,7 @@ def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: L
     """The function that makes the stacks of a scenario's members; the last members are the loggers."""
     loggers = tuple(range(count - scenario.protocol.loggers, count))
     siblings: dict[type, Any] = {}
-    listening = Channels(scenario, count).listening()
+    listening = {m: wanted for m, wanted in wanted_by(scenario, count).items() if wanted and m not in loggers}
 
     def make(me: int, members: tuple[int, ...], rng: Random) -> Automaton:
         stack = Stack(

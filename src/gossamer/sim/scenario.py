@@ -203,9 +203,9 @@ def _with_channels(protocol: Mapping[str, Any], channels: int) -> dict[str, Any]
     return overrides | {"channels": channels + 1} if channels else overrides
 
 
-def _tables(table: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def _tables(table: dict[str, Any], name: str) -> Sequence[dict[str, Any]]:
     found = table.pop(name, [])
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(found, list | tuple) or not all(isinstance(one, dict) for one in found):
         raise SettingError(f"{name}: must be tables, each headed [[{name}]]")
     return found
 

@@ -37,25 +37,14 @@ from gossamer.core.effects import (
     TellHoldings,
     Unicast,
 )
-from gossamer.core.ids import ALL_CHANNELS, EVERYONE, LOGGER, Phase, channel_of, channels_in
-from gossamer.core.inputs import (
-    Heard,
-    Input,
-    ListenAsked,
-    Published,
-    Received,
-    Reconnected,
-    Started,
-    ViewChanged,
-    Woke,
-)
+from gossamer.core.ids import ALL_CHANNELS, EVERYONE, LOGGER, Phase, channel_of
+from gossamer.core.inputs import Heard, Input, ListenAsked, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
 from gossamer.core.messages import Data, Holdings, Message, Repair
-from gossamer.core.packet_sets import PacketSets
-from gossamer.core.packets import Packet, Run
-from gossamer.core.ranges import RangeSet
+from gossamer.core.packets import Run
 from gossamer.rungs import may_log, self_organized
 from gossamer.sim.channels import Channels, sources
+from gossamer.sim.disk import Disk
 from gossamer.sim.lanes import Lanes
 from gossamer.sim.ledger import Ledger
 from gossamer.sim.network import HopNetwork, Network
@@ -77,19 +66,6 @@ INBOX_PACKETS = 1000
 
 
 _WOKE = Woke()  # one for all: it holds nothing
-
-
-class Disk:
-    """What a member has on stable storage: it survives a crash that loses the memory."""
-
-    def __init__(self) -> None:
-        self.log: dict[int, dict[int, Packet]] = {}
-        self.reserved = 0
-
-    def logged(self) -> PacketSets:
-        """Which packets the log holds."""
-        held = ((sender, by_number) for sender, by_number in sorted(self.log.items()) if by_number)
-        return {sender: RangeSet((n, n) for n in sorted(by_number)) for sender, by_number in held}
 
 
 class World:
@@ -115,14 +91,13 @@ class World:
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
         self.network = self._make_network(topology)
-        self.channels = Channels(scenario, self.count)
+        self.channels = Channels(scenario, self.count, self.ledger, recorder)
         self._make_stack = make_stack
         self._lanes = lanes  # what the stacks share, if they do
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._order = 0
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
-        self._sides = ["0"] * self.count  # as the trace has them
         tells = recorder.tracing and may_log(scenario.protocol)
         self._flushing = 1 + max(s for s, *_ in sources(scenario)) if tells else 0  # those below may flush something
         self._flushed: dict[int, int] = {}  # by stream
@@ -146,9 +121,9 @@ class World:
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
-            ForgetCollected: self._forget,
-            ForgetSender: self._forget,
-            TakeBack: self._take_back,
+            ForgetCollected: self._ignore,
+            ForgetSender: self._ignore,
+            TakeBack: self._ignore,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -203,12 +178,12 @@ class World:
         view = self.view
         if self.self_organized and self.now > 0:  # it has to find out who is there, and where to begin
             view, horizon = (), {}
-            self._begin_to_listen(member, 0, {})
+            self.channels.begin(self.now, member, 0, {})
             if recovers:
                 self._rejoining[member] = None
         elif not recovers:
             self.recorder.joined(self.now, member, {s: last for s, last in horizon.items() if not channel_of(s)})
-            self._record_channels(member, self.channels.heard[member], horizon)
+            self.channels.record(self.now, member, self.channels.heard[member], horizon)
         self.states[member] = UP
         self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
@@ -251,16 +226,6 @@ class World:
                 self._flushed[sender] = settled
                 phase = "unlogged" if stack.unlogged(channel_of(sender)) >= flushed else ""
                 self.recorder.flushed(self.now, sender, settled - 1, phase)
-
-    def note_sides(self) -> None:
-        """Record which members reach each other, as far as that has changed."""
-        if not self.recorder.tracing:
-            return
-        for member, side in enumerate(self.network.sides()):
-            name = "" if self.states[member] in (ASLEEP, OFFLINE) else str(side)
-            if name != self._sides[member]:
-                self._sides[member] = name
-                self.recorder.noted(self.now, member, "side", name)
 
     def wake_up(self, member: int) -> None:
         """A member is back with its memory: it gets first what waited for it, then its timers."""
@@ -439,29 +404,20 @@ class World:
         self.ledger.refused += 1
 
     def _persist(self, member: int, effect: Persist) -> None:
-        run = effect.run
-        by_number = self.disks[member].log.setdefault(run[0].sender, {})
-        for packet in run:
-            by_number[packet.seqno] = packet
+        for packet in effect.run:
+            self.disks[member].write(packet)
             self.recorder.stored(self.now, member, "store", packet.sender, packet.seqno)
 
     def _collect(self, member: int, effect: Collect) -> None:
-        by_number = self.disks[member].log.get(effect.sender, {})
-        for seqno in range(effect.first, effect.last + 1):
-            if by_number.pop(seqno, None) is not None:
-                self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
+        for seqno in self.disks[member].delete(effect.sender, effect.first, effect.last):
+            self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
 
-    def _take_back(self, member: int, effect: TakeBack) -> None:
-        """Nobody lies in a simulation."""
-
-    def _forget(self, member: int, effect: ForgetCollected | ForgetSender) -> None:
-        """Neither the disk nor the ledger of a simulation minds how many senders there were."""
+    def _ignore(self, member: int, effect: ForgetCollected | ForgetSender | TakeBack) -> None:
+        """Neither disk nor ledger of a simulation mind how many senders there were, and nobody lies in it."""
 
     def _replay(self, member: int, effect: Replay) -> None:
-        by_number = self.disks[member].log.get(effect.sender, {})
-        for seqno in range(effect.first, effect.last + 1):
-            if seqno in by_number:
-                self._repair_from_log(member, effect, Repair(by_number[seqno], LOGGER))
+        for packet in self.disks[member].read(effect.sender, effect.first, effect.last):
+            self._repair_from_log(member, effect, Repair(packet, LOGGER))
 
     def _repair_from_log(self, member: int, effect: Replay, repair: Repair) -> None:
         if effect.also:
@@ -504,35 +460,17 @@ class World:
         self.channels.tune(member, effect.channels)
 
     def _become_listener(self, member: int, effect: BecomeListener) -> None:
-        self._begin_to_listen(member, effect.channels, effect.horizon)
-
-    def _begin_to_listen(self, member: int, channels: int, horizon: dict[int, int]) -> None:
-        before = self.channels.heard[member]
-        new = self.channels.begin(member, channels)
-        for channel in channels_in(before & ~self.channels.heard[member]):
-            self.recorder.stopped_listening(self.now, member, channel)
-            self.ledger.stopped_listening(self.now, member, channel)
-        self._record_channels(member, new, horizon)
-        for channel in channels_in(new):
-            self.ledger.joined(self.now, member, horizon, channel)
-
-    def _record_channels(self, member: int, channels: int, horizon: dict[int, int]) -> None:
-        for channel in channels_in(channels & ~1):
-            of_channel = {s: last for s, last in horizon.items() if channel_of(s) == channel}
-            self.recorder.listened(self.now, member, channel, of_channel)
+        self.channels.begin(self.now, member, effect.channels, effect.horizon)
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))
         self._rejoining.pop(member, None)
         self.recorder.joined(self.now, member, effect.horizon)
         self.ledger.joined(self.now, member, effect.horizon)
-        if member in self._loggers():
-            self._begin_to_listen(member, ALL_CHANNELS, effect.horizon)
+        if member in self.channels.loggers:
+            self.channels.begin(self.now, member, ALL_CHANNELS, effect.horizon)
         elif self.channels.wanted[member]:
             self.at(self.now, lambda _: self.listen(member, self.channels.wanted[member]))
-
-    def _loggers(self) -> range:
-        return range(self.count - self.scenario.protocol.loggers, self.count)
 
     def _become_stranger(self, member: int, effect: BecomeStranger) -> None:
         self.leave(member)
