@@ -39,6 +39,7 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
+    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -62,6 +63,7 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
+    Where,
 )
 from gossamer.core.packets import Packet
 from gossamer.core.questions import Call, Challenge, Profile, Proof
@@ -134,6 +136,8 @@ class Liar:
                 lambda: LetGo(rng.random() < 0.5),
                 lambda: HowFar(numbers()),
                 lambda: Progress(numbers()),
+                lambda: Where(number()),
+                lambda: Here(number(), number() - 1),
                 lambda: Parity(number(), number(), number(), rng.randbytes(rng.randrange(40))),
                 lambda: LossReport(number(), number()),
                 lambda: Seek(number()),

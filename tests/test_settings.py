@@ -291,3 +291,11 @@ def test_the_page_says_what_live_groups_set():
     page = " ".join((ROOT / "docs" / "settings.md").read_text("utf-8").split())
     for name, value in LIVE.items():
         assert f"`{name}` {value}" in page
+
+
+def test_settings_made_from_others_find_their_own_interface():
+    """With a key the default is the network, without one this machine; what was given stays."""
+    assert replace(Settings(), key=KEY).interface == "auto"
+    assert replace(Settings(key=KEY), key=None).interface == "127.0.0.1"
+    assert replace(Settings(interface="127.0.0.1"), key=KEY).interface == "127.0.0.1"
+    assert pickle.loads(pickle.dumps(Settings())) == Settings(interface="127.0.0.1")

@@ -43,6 +43,7 @@ from gossamer.flow.slowest import SlowestWindow
 from gossamer.kernel.confirmation import Confirmation
 from gossamer.kernel.presence import Presence
 from gossamer.kernel.retirement import Retirement
+from gossamer.kernel.whereabouts import Whereabouts
 from gossamer.logging.history import History
 from gossamer.logging.logger import Logger
 from gossamer.logging.logger_repair import LoggerRepair
@@ -148,7 +149,7 @@ def rungs_of(ladder: Ladder) -> Rungs:
         rungs += [Server(ladder), Absences(ladder)]  # a repair goes on only with what is not settled
     if settings.buffering == "hashed" and settings.multicast_again:
         rungs.append(SharedGaps(ladder))
-    rungs += (*repairs, Confirmation(ladder)) if repairs else ()
+    rungs += (*repairs, Confirmation(ladder), Whereabouts(ladder)) if repairs else ()
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
     if settings.channels > 1:

@@ -128,7 +128,9 @@ class Stack:
         self._on_accepted = hooks.accepted
         speaks = any(rung.gossips for rung in rungs.all)
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
-        self.gaps.connect(rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed, self.retire)
+        self.gaps.connect(
+            rungs.repairs, rungs.order, self._rounds.hurry, hooks.gap_closed, hooks.retracted, self.retire
+        )
         self.streams.only_members = self.membership.only_members
         self._messages: dict[type, list[Any]] = {}
         for messages in hooks.messages:
@@ -286,8 +288,10 @@ class Stack:
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        if happened.first < before and happened.phase == FIRST_PASS and (stream.abandoned or stream.missing.firsts):
-            self.gaps.goes_on(now, sender, happened.first, happened.last, stream, out)
+        if happened.phase == FIRST_PASS and stream.is_ahead_of(happened.last):
+            asked = self.gaps.doubt(now, sender, happened.first, out)
+            if asked and stream.abandoned.around(happened.first - 1) is not None:
+                return  # its turn may not have come: as if it had been lost, until it is known what was a lie
         if happened.last < before and not stream.missing.firsts:
             self.heard_again(now, happened, out)
             return

@@ -35,8 +35,11 @@ class Link:
     owed: float = 0.0
     carried_of_others: float = 0.0
 
-    def step(self, now: float, packets: int) -> tuple[int, float]:
-        """Bring packets of ours and of others; returns how many of ours got in, and how long the last one waits."""
+    def step(self, now: float, packets: int) -> tuple[int, float, float]:
+        """Bring packets of ours and of others; returns how many of ours got in, how long the first and the last wait.
+
+        What others bring in the same step is among ours.
+        """
         theirs = self.others.bring(now, self.queued)
         room = self.queue_bytes + self.rate * STEP - self.queued
         wanted = packets * PACKET + theirs
@@ -44,11 +47,12 @@ class Link:
         self.owed = packets * share + self.owed % 1.0  # packets are whole, shares are not
         ours = min(packets, int(self.owed))
         self.carried_of_others += theirs * share
+        before = self.queued / self.rate
         self.queued += ours * PACKET + theirs * share
         wait = self.queued / self.rate
         self.others.taken(now, wait, theirs, theirs * share)
         self.queued = max(0.0, self.queued - self.rate * STEP)
-        return ours, wait
+        return ours, before + (wait - before) / max(1, ours), wait
 
 
 @dataclass
@@ -63,6 +67,9 @@ class Lab:
     dropped: dict[int, int] = field(default_factory=dict)
     received: dict[int, int] = field(default_factory=dict)
     stalled_until: float = 0.0
+    wakes_every: float = STEP
+    reads_every: float = STEP
+    """On a busy host a process is late: a sender sends, and a receiver reads, only this often."""
     wants: Callable[[float], float] = lambda now: 1e12
     lagging: set[int] = field(default_factory=set)
 
@@ -77,6 +84,8 @@ class Lab:
         self.dropped = dict.fromkeys(self.links, 0)
         self.received = dict.fromkeys(self.links, 0)
         self.owed = 0.0
+        self.sends_at = 0.0
+        self.reads_at = dict.fromkeys(self.links, 0.0)
         self.controller.view_changed(self.now, list(self.links), self.bucket.rate)
         self.bucket.rate = self.controller.rate(self.now, self.lagging)
 
@@ -85,13 +94,14 @@ class Lab:
         for _ in range(round(seconds / STEP)):
             self.now += STEP
             self.hear()
-            packets = 0 if self.now < self.stalled_until else self.send()
+            packets = 0 if self.now < max(self.stalled_until, self.sends_at) else self.send()
             for member, link in self.links.items():
                 self.carry(member, link, packets)
         return self
 
     def send(self) -> int:
         self.owed = min(self.owed + self.wants(self.now) * STEP, 64e6)
+        self.sends_at = self.now + self.late(self.wakes_every)
         packets = size = 0
         room = self.bucket.room(self.now)
         while room > size and self.owed >= PACKET:
@@ -106,14 +116,20 @@ class Lab:
             self.sent += packets
         return packets
 
+    def late(self, every: float) -> float:
+        return every * self.rng.uniform(0.5, 1.5) if every > STEP else 0.0
+
     def carry(self, member: int, link: Link, packets: int) -> None:
-        got, wait = link.step(self.now, packets)
+        got, first, last = link.step(self.now, packets)
         self.dropped[member] += packets - got
-        arrives = self.now + wait + link.delay
-        for seqno in range(self.sent - packets, self.sent - packets + got):
+        for n in range(got):
             if self.rng.random() >= link.loss:
-                heappush(self.arriving[member], (arrives + link.jitter * self.rng.random(), seqno))
-        self.receive(member, link)
+                wait = first + (last - first) * n / max(1, got - 1)
+                arrives = self.now + wait + link.delay + link.jitter * self.rng.random()
+                heappush(self.arriving[member], (arrives, self.sent - packets + n))
+        if self.now >= self.reads_at[member]:
+            self.reads_at[member] = self.now + self.late(self.reads_every)
+            self.receive(member, link)
 
     def receive(self, member: int, link: Link) -> None:
         arriving, newest, at = self.arriving[member], -1, 0.0
@@ -135,6 +151,7 @@ class Lab:
             if self.controller.reported(self.now, member, report):
                 self.controller.judge(self.now, self.lagging, self.lagging.add, self.lagging.remove)
                 self.bucket.rate = self.controller.rate(self.now, self.lagging)
+                self.bucket.late_bytes = self.controller.late_bytes
 
     def over(self, seconds: float) -> dict[int, tuple[float, float]]:
         """Run on; by receiver: bytes per second that came, and the share of packets that the queue dropped."""

@@ -37,7 +37,7 @@ def test_a_publisher_that_leaves_a_stopped_subscriber_behind_is_told():
 
 def test_a_member_that_could_not_get_the_last_packets_learns_that_they_are_lost():
     async def story():
-        place = settings(leave_timeout=0.3)
+        place = settings(leave_timeout=0.3, loss_patience=2.0)
         async with gossamer.join(GROUP, place) as a:
             heard = a.subscribe(">")
             with pytest.raises(gossamer.Unsent) as unsent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from base64 import b64encode
 from contextlib import AsyncExitStack
 
 import pytest
@@ -14,6 +15,8 @@ from gossamer.live.logger_group import logger
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import logged, publish_packets
 from tests.live.members import GROUP, collect, payloads, run, settings, until
+
+KEY = b64encode(bytes(range(32))).decode()
 
 
 def test_a_subscriber_that_catches_up_goes_on_when_a_stopped_logger_is_back(tmp_path):
@@ -119,9 +122,12 @@ def test_a_full_send_buffer_refuses_or_goes_on_and_says_so(tmp_path):
     run(story("go-on"))
 
 
-def test_a_flush_says_so_if_the_last_logger_has_retired(tmp_path):
+@pytest.mark.parametrize("changes", [{"key": KEY, "interface": "127.0.0.1"}, {"loss_patience": 1.0}])
+def test_a_flush_says_so_if_the_last_logger_has_retired(tmp_path, changes):
+    """At once, if that cannot be a lie; else when no logger has come back for a while."""
+
     async def story():
-        shared = settings()
+        shared = settings(**changes)
         async with gossamer.join(GROUP, shared) as group:
             async with logger(GROUP, tmp_path / "store", shared, retires=True):
                 group.publish("n", b"1")
@@ -129,7 +135,7 @@ def test_a_flush_says_so_if_the_last_logger_has_retired(tmp_path):
             await until(lambda: not group._member.stack.roster.loggers)
             group.publish("n", b"2")
             with pytest.raises(gossamer.NotDurable, match="left for good"):
-                await group.flush(timeout=20.0)
+                await group.flush(timeout=5.0)
             await group.flush(durable=False, timeout=5.0)
 
     run(story())

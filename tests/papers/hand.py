@@ -149,7 +149,9 @@ class Table:
         elif isinstance(effect, ReportLost):
             self.lost.setdefault(member, []).append(effect)
         elif isinstance(effect, Persist):
-            self.logs.setdefault(member, {}).update({(p.sender, p.seqno): p for p in effect.run})
+            log = self.logs.setdefault(member, {})
+            new = {(p.sender, p.seqno): p for p in effect.run}
+            self.logs[member] = log | new if effect.instead else new | log
         elif isinstance(effect, Collect):
             for seqno in range(effect.first, effect.last + 1):
                 self.logs.get(member, {}).pop((effect.sender, seqno), None)

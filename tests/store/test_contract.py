@@ -107,8 +107,8 @@ def test_collecting_does_not_disturb_a_reader(store: LogStore) -> None:
 
 def test_a_dropped_entry_is_as_if_it_had_never_come(store: LogStore) -> None:
     store.append(entries(1, 0, 9))
-    store.drop_damaged(1, 4)
-    store.drop_damaged(1, 44)
+    store.drop(1, 4)
+    store.drop(1, 44)
 
     assert store.held() == {1: RangeSet([(0, 3), (5, 9)])}
     assert store.collected() == {}

@@ -62,7 +62,7 @@ def test_a_flipped_bit_is_found_and_can_be_repaired(tmp_path: Path) -> None:
         with pytest.raises(Damaged, match="packet 70 of sender 1"):
             next(reader)
         behind = list(store.read(1, 71, 199))
-        store.drop_damaged(1, 70)
+        store.drop(1, 70)
         assert store.held() == {1: RangeSet([(0, 69), (71, 199)])}
         store.append([entry(1, 70, 300)])
 
@@ -79,12 +79,12 @@ def test_a_block_whose_table_is_damaged_is_dropped_and_refilled_packet_by_packet
         found, damaged = read_all(store, 1, 199)
         assert damaged == list(range(64, 128))
         assert found == entries(1, 0, 63, 300) + entries(1, 128, 199, 300)
-        store.drop_damaged(1, 100)
+        store.drop(1, 100)
         assert store.held() == {1: RangeSet([(0, 99), (101, 199)])}
         store.append(entries(1, 0, 199, 300))
         assert read_all(store, 1, 199)[1] == [number for number in damaged if number != 100]
         for number in damaged:
-            store.drop_damaged(1, number)
+            store.drop(1, number)
         store.append(entries(1, 0, 199, 300))
         assert list(store.read(1, 0, 199)) == entries(1, 0, 199, 300)
         assert store.bytes_used() <= used + 3 * 4096
@@ -104,7 +104,7 @@ SURVEY = """
                     found, damaged = read_all(store, sender, 299)
                     assert all(one == entry(sender, one.seqno, SIZES[sender]) for one in found), "a wrong packet"
                     for seqno in damaged[:3]:
-                        store.drop_damaged(sender, seqno)
+                        store.drop(sender, seqno)
                 store.append([entry(4, 0)])
         except StoreError as error:
             print("refused", error)

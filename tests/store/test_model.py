@@ -55,8 +55,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(sender=SENDERS, number=NUMBERS)
     def drop(self, sender: int, number: int) -> None:
         self.model.pop((sender, number), None)
-        self.disk.drop_damaged(sender, number)
-        self.memory.drop_damaged(sender, number)
+        self.disk.drop(sender, number)
+        self.memory.drop(sender, number)
 
     @rule(name=st.sampled_from("ab"), sender=SENDERS, number=NUMBERS)
     def commit(self, name: str, sender: int, number: int) -> None:

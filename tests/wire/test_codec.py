@@ -20,6 +20,7 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
+    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -42,6 +43,7 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
+    Where,
 )
 from gossamer.core.packets import Packet
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
@@ -90,6 +92,8 @@ messages = st.one_of(
     st.builds(LetGo, st.booleans()),
     st.builds(HowFar, horizons),
     st.builds(Progress, horizons),
+    st.builds(Where, numbers),
+    st.builds(Here, numbers, st.integers(-1, 2**62)),
     st.builds(Parity, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(LossReport, numbers, numbers),
     st.builds(Confirm, st.integers(-1, 2**62)),

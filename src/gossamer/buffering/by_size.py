@@ -44,7 +44,8 @@ class BySize(Buffer):
         collected: PacketSets = {}
         index = self._index.get(sender)
         if index is not None and self._has_any(index, sender, first, run):
-            # of the past, asked for again, and some of it still here: a packet is kept once
+            # of the past, asked for again, and some of it still here: a packet is kept once, and the last one counts
+            index.update((packet.seqno, packet) for packet in run if packet.seqno in index)
             for part in split_into_runs([packet for packet in run if packet.seqno not in index]):
                 self._add_new(now, sender, part, collected)
         else:

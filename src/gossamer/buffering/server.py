@@ -45,6 +45,8 @@ class Server(Rung):
         for sender, numbers in wanted.items():
             for keeper in self.ladder.keepers:
                 kept = keeper.kept_of(sender, numbers)
+                if kept and not keeper.on_disk:
+                    kept = self._its_own(sender, kept)
                 if kept:
                     where = on_disk if keeper.on_disk else in_memory
                     where.setdefault(sender, RangeSet()).update(kept)
@@ -56,6 +58,13 @@ class Server(Rung):
             self.ladder.repair_queue.enqueue(now, source, on_disk, self._replay, out)
         if rest:
             self._tell(now, source, rest, out)
+
+    def _its_own(self, sender: int, kept: RangeSet) -> RangeSet:
+        """What is kept under numbers that we await was somebody's lie, as long as the packet has not come."""
+        stream = self.ladder.streams.get(sender)
+        if stream is None or sender == self.ladder.me or (kept.last < stream.next and not stream.missing.firsts):
+            return kept
+        return RangeSet(kept.within(0, stream.next - 1)).difference(stream.missing)
 
     def _tell(self, now: float, source: int, rest: PacketSets, out: Effects) -> None:
         """The truth about what cannot be served."""

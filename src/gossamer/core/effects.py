@@ -127,9 +127,13 @@ class MarkStable:
 
 @dataclass(slots=True)
 class Persist:
-    """Write these packets to this member's log. Effects after this one rely on it: wait for the disk."""
+    """Write these packets to this member's log. Effects after this one rely on it: wait for the disk.
+
+    What is there under the same numbers stays, unless these are to be there `instead`.
+    """
 
     run: Run
+    instead: bool = False
 
 
 @dataclass(slots=True)

@@ -39,11 +39,13 @@ class Gaps:
         "_me",
         "_order",
         "_retire",
+        "_retracted",
         "_roster",
         "_say",
         "_slack",
         "_strangers",
         "_streams",
+        "doubt",
         "repairs",
     )
 
@@ -65,6 +67,8 @@ class Gaps:
         self._strangers: dict[int, None] = {}
         self.repairs: tuple[Repair, ...] = ()
         """The chain."""
+        self.doubt: Callable[[float, int, int, Effects], bool] = lambda now, sender, first, out: False
+        """A sender's packets, from this number on, come far below what was seen of it: ask it; whether it is asked."""
 
     def connect(
         self,
@@ -72,16 +76,19 @@ class Gaps:
         order: "Order",
         found: Callable[[float], None],
         closed: Sequence[Any],
+        retracted: Sequence[Any],
         retire: Callable[[float, int], None],
     ) -> None:
         """The rungs that deal with gaps: `found` is told of each new one, `closed` are the hooks for the end of one.
 
-        `retire` forgets a sender but for where it stopped.
+        `retracted` are those for numbers that were seen and have not been sent; `retire` forgets a sender but for where
+        it stopped.
         """
         self.repairs = repairs
         self._order = order
         self._found = found
         self._closed = closed
+        self._retracted = retracted
         self._retire = retire
 
     def follow(self, streams: Streams) -> None:
@@ -197,21 +204,33 @@ class Gaps:
         """The sender itself says that it has come to `last`."""
         self.learn(now, sender, last, out)
         stream = self._streams.get(sender)
-        if stream is not None and last < stream.next - 1 and owner_of(sender) != self._me:
-            self.goes_on(now, sender, last + 1, last, stream, out)
+        if stream is not None and stream.is_ahead_of(last) and owner_of(sender) != self._me:
+            self.doubt(now, sender, last + 1, out)
 
-    def goes_on(self, now: float, sender: int, first: int, last: int, stream: Stream, out: "Effects") -> None:
-        """A sender comes to `first..last`, which were seen before, because somebody had lied: now they are true.
+    def retract(self, now: float, sender: int, since: int, last: int, own: RangeSet, out: "Effects") -> None:
+        """The sender says that `last` was its last number: what was seen above, but for its `own`, it has not sent yet.
 
-        What it sent since it was last heard is looked for as if it were found missing only now, even if it was given
-        up: nobody could have it before.
+        Nobody waits for that, or reports it, and what came under these numbers was not the sender's. What it has sent
+        since `since` is looked for as if it were found missing only now, even if it was given up: nobody could have it
+        before.
         """
-        begin, given_up = stream.come_to(first, last)
-        if given_up:
-            out.append(TakeBack(sender, given_up[0][0], last))
-        for part in given_up:
+        stream = self._streams.get(sender)
+        if stream is None or last + 1 >= stream.next or stream.ended is not None:
+            return  # it is as far as we thought
+        self._ignored["numbers not sent yet"] += 1
+        ahead = stream.missing.within(last + 1, stream.next)
+        begin, again = stream.retract(now, since, last, own)
+        end = stream.next - 1
+        out.append(TakeBack(sender, min([end + 1, *again.firsts[:1]]), end))
+        self._order.rewound(sender, end + 1)
+        for part in ahead:
+            for hook in self._closed:
+                hook(now, sender, *part, out)
+        for hook in self._retracted:
+            hook(now, sender, end)
+        for part in again.ranges():
             self._order.taken_back(sender, *part)
-        for part in stream.missing.within(begin, first - 1):
+        for part in stream.missing.within(begin, end):
             for repair in self.repairs:
                 repair.release(sender, *part)
             self.found(now, sender, *part, out)

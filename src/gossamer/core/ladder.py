@@ -158,6 +158,7 @@ class Rung:
     def repaired(self, now: float, source: int, run: Run) -> None: ...  # they were missing, and `source` sent them
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # no longer missing
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
+    def retracted(self, now: float, sender: int, last: int) -> None: ...  # `sender` has not sent anything above `last`
 
     def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None: ...  # all have those up to `last`
 

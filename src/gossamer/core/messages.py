@@ -255,6 +255,25 @@ class Progress:
 
 
 @dataclass(slots=True)
+class Where:
+    """How far have you come? Asked of a sender whose packets come far below what was seen; the answer names `nonce`."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+    channel: int = 0
+
+
+@dataclass(slots=True)
+class Here:
+    """The answer to a `Where`: `last` is the last number of the source in that channel."""
+
+    kind: ClassVar[str] = "heartbeat"
+    nonce: int
+    last: int
+    channel: int = 0
+
+
+@dataclass(slots=True)
 class Confirm:
     """Up to which number do you have all my packets in a channel, of which `last` is the last?"""
 
@@ -445,6 +464,8 @@ Message = (
     | LetGo
     | HowFar
     | Progress
+    | Where
+    | Here
     | Confirm
     | Confirmed
     | Seek

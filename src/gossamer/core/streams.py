@@ -47,7 +47,7 @@ class Stream:
     `next` lies at place `at` of the list `nexts`, because a simulation keeps the numbers of many members side by side.
     """
 
-    __slots__ = ("_known", "_returned", "abandoned", "at", "ended", "missing", "never_sent", "nexts", "start")
+    __slots__ = ("_known", "abandoned", "at", "ended", "lied_about", "missing", "never_sent", "nexts", "start")
 
     def __init__(self, start: int = 0, nexts: list[int] | None = None, at: int = 0) -> None:
         self.start = start
@@ -56,7 +56,8 @@ class Stream:
         self.never_sent: RangeSet | None = None
         self.ended: int | None = None
         """The last number that is taken in, if the stream has ended."""
-        self._returned = -1  # where the sender is, if that is below what was seen
+        self.lied_about = False
+        """Whether anything was ever retracted."""
         self._known: tuple[int, float, float] | None = None  # `next` when we last looked, when that was, and what room
         self.nexts = [start] if nexts is None else nexts
         self.at = at
@@ -69,7 +70,7 @@ class Stream:
 
     @next.setter  # noqa: A003 - it is this property that is meant
     def next(self, value: int) -> None:
-        assert value >= self.nexts[self.at], "what was seen stays seen"
+        assert value >= self.nexts[self.at], "what was seen stays seen, unless it is retracted"
         self.nexts[self.at] = value
 
     def believes(self, now: float, last: int, slack: int) -> bool:
@@ -125,38 +126,37 @@ class Stream:
         self.changed()
         return gap
 
-    def come_to(self, first: int, last: int) -> tuple[int, list[Range]]:
-        """The sender itself is at `first..last`, below what was seen: somebody else had spoken of later numbers.
+    def retract(self, now: float, since: int, last: int, own: RangeSet) -> tuple[int, RangeSet]:
+        """The sender says that `last` was its last number: what was seen above was a lie, but for its `own`.
 
-        Returns from where on it has sent what was not heard, and what was given up of that: it is now awaited again.
+        It is forgotten, as if nobody had ever spoken of it. Returns from where on the sender was not heard, `since` at
+        least, and what of that was given up, or taken for heard, because of such lies: it is now awaited again.
         """
-        returned = self._returned
-        if last + 1 == returned or not (self.is_ahead_of(last) or self._unheard(returned)):
-            return first, []
-        self._returned = last + 1
-        begin = self._unheard_since(first)
-        if self._unheard(returned):
-            begin = min(begin, returned)
-        given_up = self.abandoned.within(begin, last)
-        for part in given_up:
-            self.abandoned.discard(*part)
-            self.missing.add(*part)
-            if self.never_sent is not None:
-                self.never_sent.discard(*part)
+        if since < self.start:  # we began too late, because of a lie
+            self.abandoned.add(since, self.start - 1)
+            self.start = since
+        begin = self._unheard_since(since)
+        end = max([last, *own.lasts[-1:]])
+        for numbers in (self.missing, self.abandoned, self.never_sent or RangeSet()):
+            numbers.discard(end + 1, self.next)
+        again = RangeSet(self.abandoned.within(begin, end))
+        again.update(RangeSet(own.gaps(last + 1, end)))
+        for numbers in (self.abandoned, self.never_sent or RangeSet()):
+            numbers.subtract(again)
+        self.missing.update(again)
+        self.nexts[self.at] = end + 1
+        self._known = end + 1, now, 0.0
+        self.lied_about = True
         self.changed()
-        return begin, given_up
+        return begin, again
 
     def is_ahead_of(self, last: int) -> bool:
         """Whether more was seen of the sender than can be, if its own packets only come to `last` now."""
-        return last + _LATE_PACKETS < self.next
-
-    def _unheard(self, number: int) -> Range | None:
-        """The range around `number` of which nothing came: it is awaited, or was given up."""
-        return self.abandoned.around(number) or self.missing.around(number)
+        return last + _LATE_PACKETS < self.next and self.ended is None
 
     def _unheard_since(self, number: int) -> int:
         """The first of the numbers right before `number` of which nothing came."""
-        while (part := self._unheard(number - 1)) is not None:
+        while (part := self.abandoned.around(number - 1) or self.missing.around(number - 1)) is not None:
             number = part[0]
         return number
 

@@ -120,6 +120,11 @@ class HashedHeartbeat(Rung):
         self._heard.pop(sender, None)
         self._stir(sender)
 
+    def retracted(self, now: float, sender: int, last: int) -> None:
+        """It rests at another number than we thought, if it does."""
+        if self._idle.get(sender, -1) > last:
+            self._rest(sender, last)
+
     def revived(self, now: float, sender: int) -> None:
         """As if it had been heard just now."""
         self._active(sender, now)

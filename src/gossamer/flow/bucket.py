@@ -3,20 +3,21 @@
 from math import inf
 
 _BURST_S = 0.001
-_LATE_S = 0.02
-_LATE_BYTES = 96_000
+LATE_S = 0.02
+LATE_BYTES = 96_000.0
 """A burst is at most a millisecond's worth. A sender that its event loop wakes late, because the host is busy, may make
-up for some of the time, but with no more than most queues have room for: beyond that, time that was not used is lost,
-or a late sender would overrun the queues on its way."""
+up for some of the time, but with no more than the queues on its way have room for (see `lateness`): beyond that, time
+that was not used is lost."""
 
 
 class Bucket:
     """At most `rate` bytes a second. A packet goes as soon as the one before it is paid for, however long it is."""
 
-    __slots__ = ("_at", "_tokens", "rate")
+    __slots__ = ("_at", "_tokens", "late_bytes", "rate")
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
+        self.late_bytes = LATE_BYTES
         self._tokens = 0.0
         self._at = 0.0
 
@@ -34,7 +35,7 @@ class Bucket:
         return self._tokens
 
     def _burst(self) -> float:
-        return max(_BURST_S * self.rate, min(_LATE_S * self.rate, _LATE_BYTES))
+        return max(_BURST_S * self.rate, min(LATE_S * self.rate, self.late_bytes))
 
     def spend(self, size_bytes: int) -> None:
         """This much was sent."""

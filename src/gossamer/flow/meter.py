@@ -10,6 +10,8 @@ from itertools import islice
 from math import inf, sqrt
 from typing import NamedTuple
 
+from gossamer.flow.overtaking import Overtaking
+
 _SPAN_S = 0.03
 """Rates are measured over about this time, as bursts and reports are milliseconds apart."""
 _BASE_S = 5.0
@@ -53,6 +55,7 @@ class Meter:
         "_began",
         "_delays",
         "_overtaken",
+        "_overtaking",
         "_packets",
         "_reports",
         "_round_trip_next",
@@ -68,6 +71,7 @@ class Meter:
         "queueing",
         "round_trip",
         "sent",
+        "stretch",
     )
 
     def __init__(self, now: float) -> None:
@@ -78,6 +82,8 @@ class Meter:
         self.came = 0.0
         """How fast packets came, and how fast the same packets had been `sent`."""
         self.sent = 0.0
+        self.stretch = 1.0
+        """In how much more time packets came than they had been sent in."""
         self.loss = self.latest_loss = 0.0
         """The share of packets that did not come: over the last span, and since the last report."""
         self._packets = 0
@@ -89,6 +95,7 @@ class Meter:
         self._delays: deque[float] = deque(maxlen=_DELAYS_MAX)
         self._swing = self._step = 0.0  # by how much the delay goes up and down again, and its last change
         self._overtaken = 0.0  # the share of reports that show that packets overtake each other
+        self._overtaking = Overtaking(now)
         self._began = inf  # when the first packet came
         self._steps = 0
         self._base = self._base_next = inf
@@ -120,6 +127,7 @@ class Meter:
             return False  # nothing new, or a clock that jumped
         if reports:
             self._look_for_overtaking(reports[-1], report)
+        self._overtaking.reported(now, report.newest + 1 - report.received)
         self._measure_delay(now, report)
         reports.append(report)
         self._began = min(self._began, report.at)
@@ -154,7 +162,7 @@ class Meter:
         if self._delays:
             self._measure_swing(delay - self._delays[-1])
         self._delays.append(delay)
-        self.queueing = self._shortest() - self._base
+        self.queueing = max(0.0, self._shortest() - self._base - self._jitter)
         self.high = max(self.high, self.queueing)
 
     def _shortest(self) -> float:
@@ -173,7 +181,8 @@ class Meter:
     def _knows_loss(self) -> bool:
         """Not before it can be told from reordering: what was overtaken on a new path has yet to come."""
         first, last = self._reports[0].at, self._reports[-1].at
-        is_new = self._steps < _STEPS or last - self._began < self.round_trip / 3
+        known = first if self._overtaking.late else last
+        is_new = self._steps < _STEPS or known - self._began < self.round_trip / 3
         return not is_new and last - first >= _SPANS_PER_SWING * self._jitter
 
     def _measure_rates(self) -> None:
@@ -181,10 +190,11 @@ class Meter:
         size = last.sent_bytes - first.sent_bytes
         self._packets = last.newest - first.newest
         got = min(1.0, max(0.0, (last.received - first.received) / self._packets))
-        self.loss = 1.0 - got if self._knows_loss() else 0.0
+        late = self._overtaking.late / self._packets
+        self.loss = max(0.0, 1.0 - got - late) if self._knows_loss() else 0.0
         latest = 1.0 - (last.received - before.received) / (last.newest - before.newest)
         self.latest_loss = min(1.0, max(0.0, latest)) if self._jitter < _SWINGS_S else self.loss
-        self.came = got * size / (last.at - first.at)
-        self.sent = size / max(1e-6, last.sent_at - first.sent_at)
+        came_in, sent_in = last.at - first.at, max(1e-6, last.sent_at - first.sent_at)
+        self.came, self.sent, self.stretch = got * size / came_in, size / sent_in, came_in / sent_in
         if self.queueing < max(_EMPTY_S, self.high / 2):
             self.background += _BACKGROUND * (self.latest_loss - self.background)

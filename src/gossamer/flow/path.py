@@ -29,6 +29,9 @@ TARGET_S = 0.005
 _TARGET_MIN_S = 0.001
 _CUT_MAX = 0.5
 _START_CUT = 0.7
+_STRETCHED = 1.25
+"""On a new path, packets that arrive so much further apart than they were sent show what it carries, before there is a
+queue to see: then the rate does not double any more."""
 _GROWTH, _GROWTH_BEYOND = 0.5, 0.1
 """How much the rate grows while there is no queue, in the time after which we hear of one."""
 _KNOWN = 0.9
@@ -57,6 +60,7 @@ class Path:
         "_drained_at",
         "_full",
         "_loss_before_cut",
+        "_narrow",
         "_rate_before_cut",
         "_rate_before_drain",
         "_starting",
@@ -77,6 +81,7 @@ class Path:
         self._starting = True
         self._adapted_at = now
         self._best: deque[tuple[float, float]] = deque()  # when, and the delivered rates that were the best since
+        self._narrow = inf  # what came while packets came further apart than they were sent
         self._full = inf  # the longest queue at which there were losses: there may not be room for more
         self._drain_until = self._drained_at = now
         self._cut_at = -inf
@@ -92,6 +97,11 @@ class Path:
     def is_congested(self) -> bool:
         """Whether this path carries no more."""
         return self.meter.queueing > self.target / 2 or self.share.is_contested or self._loss_before_cut > 0
+
+    @property
+    def overflows(self) -> bool:
+        """Whether more was lost since the last report than is lost anyway."""
+        return self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background
 
     def reported(self, now: float, report: Report, *, limited_at: float) -> None:
         """Take in a report; `limited_at` is when the sender last had to wait because of its rate."""
@@ -112,7 +122,7 @@ class Path:
         best.append((now, self.delivered))
         while best[0][0] < now - _MEMORY_S - self.meter.round_trip:
             best.popleft()
-        if self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background and not self._starting:
+        if self.overflows and not self._starting:
             self._full = min(self._full, self.meter.high)
         elif self._full < inf:
             self._full *= 1 + (now - self._adapted_at) / _DRAIN_EVERY_S
@@ -131,8 +141,14 @@ class Path:
         if self.meter.queueing > self.target or self.meter.loses_more_than(self._tolerated):
             self._starting = False
             self.rate = self._carried() * _START_CUT
-        elif limited:
+            return
+        if self.meter.stretch > _STRETCHED:
+            self._narrow = self.delivered
+        elif self.delivered > self._narrow:
+            self._narrow = inf
+        if limited:
             self._grow(now, 2 * self.delivered)
+            self.rate = min(self.rate, _STRETCHED * self._narrow)
 
     def _steer(self, now: float, limited: bool) -> None:
         """The law of this module."""
@@ -179,8 +195,11 @@ class Path:
                 self._tolerated = min(0.9, 1.5 * loss)
                 self.rate = max(self.rate, self._rate_before_cut)
             self._loss_before_cut = 0.0
-        elif limited and self.meter.loses_more_than(self._tolerated) and not self.share.is_contested:
+        elif limited and self._loses_without_a_queue() and not self.share.is_contested:
             self._loss_before_cut, self._rate_before_cut, self._cut_at = loss, self.rate, now
             self.rate = min(self.rate, self.delivered) * _LOSS_CUT
             return True
         return False
+
+    def _loses_without_a_queue(self) -> bool:
+        return self.meter.queueing <= self.target and self.meter.loses_more_than(self._tolerated)

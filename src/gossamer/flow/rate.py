@@ -11,6 +11,7 @@ from math import inf
 
 from gossamer.core.messages import SeenReport
 from gossamer.core.parts import PathLimits
+from gossamer.flow.lateness import Lateness
 from gossamer.flow.meter import Report
 from gossamer.flow.path import INITIAL_BYTES_PER_S, RATE_MIN, Path
 from gossamer.flow.sent_log import SentLog
@@ -43,6 +44,7 @@ class RateController:
         self.limiting: int | None = None
         """The receiver that sets the rate."""
         self._log = SentLog()
+        self._lateness = Lateness()
         self._limited_at = -inf
         self._blamed: tuple[int, float] | None = None  # who holds up the others, and since when
         self._let_go: dict[int, tuple[float, float]] = {}  # when, and what its path took
@@ -63,6 +65,7 @@ class RateController:
     def sent(self, now: float, first: int, packets: int, size_bytes: int) -> None:
         """A burst has left."""
         self._log.add(now, first, packets, size_bytes)
+        self._lateness.sent(now, first + packets - 1, size_bytes)
 
     def had_to_wait(self, now: float) -> None:
         """There was more to send than the rate allowed."""
@@ -83,7 +86,13 @@ class RateController:
             path = self.paths[member] = Path(now, max(path.delivered, INITIAL_BYTES_PER_S))
             self._returned[member] = now
         path.reported(now, known, limited_at=self._limited_at)
+        self._lateness.reported(report.newest, path.rate, overflowed=path.overflows)
         return True
+
+    @property
+    def late_bytes(self) -> float:
+        """How much a sender that is late may send at once."""
+        return self._lateness.most_bytes
 
     def rate(self, now: float, lagging: Collection[int]) -> float:
         """Bytes per second that all receivers take which are followed."""

@@ -3,11 +3,11 @@
 A queue that stands although we send less and less is kept full by others. A sender that only looked at the queue would
 be driven out, so we insist on a good third of what the path carries. What it carries is the most that it ever
 delivered, if we once had it to ourselves. If others were first, it follows from what we get for what we send, because a
-queue serves everybody in proportion. If we have b of a full link of capacity C, and then send s, it delivers to us
+queue serves everybody in proportion. If others bring o to a full link of capacity C, and we first b, then s, it delivers
 
-    d = s * C / (C - b + s)    so    C = d * (s - b) / (s - d)
+    a = b * C / (o + b),  d = s * C / (o + s)    so    o = (d - a) / (a / b - d / s)  and  C = d * (o + s) / s
 
-which a moment now and then shows in which we send more: a probe. It also shows whether there are others at all: on our
+to us, which a moment now and then shows in which we send more: a probe. It also shows whether there are others at all: on our
 own d does not grow with s. So a queue that has stood for a while is a reason for a probe, and the probe decides.
 """
 
@@ -50,6 +50,7 @@ class _Before(NamedTuple):
     """What we sent before a probe, and what came of it."""
 
     rate: float
+    sent: float
     came: float
 
 
@@ -82,7 +83,7 @@ class Share:
         self._overload_since = now
         self._probed_at = self._probe_until = -inf
         self._probe_every = _PROBE_EVERY_S
-        self._before = _Before(0.0, 0.0)
+        self._before = _Before(0.0, 0.0, 0.0)
         self._content_at = now  # when we last got more than we insist on
 
     def measured(self, now: float, meter: Meter, target: float) -> None:
@@ -123,7 +124,7 @@ class Share:
         wanted = is_little and self._evidence > self._limit(meter)
         if not wanted or now - self._probed_at < self._probe_every:
             return 0.0
-        self._before, self._probe_until = _Before(rate, meter.came), now + meter.round_trip + _PROBE_S
+        self._before, self._probe_until = _Before(rate, meter.sent, meter.came), now + meter.round_trip + _PROBE_S
         return _PROBE * rate
 
     def _end_probe(self, meter: Meter) -> None:
@@ -135,7 +136,9 @@ class Share:
         if not self.is_contested:
             self._evidence, self.capacity, surprised = 0.0, came, False
         else:
-            guess = came * (sent - before.rate) / (sent - came) if sent > came else inf
+            falls = before.came / before.sent - came / sent
+            others = (came - before.came) / falls if falls > 0 else inf
+            guess = came * (1 + others / sent)
             surprised = abs(guess - self.capacity) > _SURPRISE * self.capacity
             self.capacity *= min(_CORRECT[1], max(_CORRECT[0], guess / self.capacity))
         self._probe_every = _PROBE_EVERY_S if surprised else min(2 * self._probe_every, _PROBE_EVERY_MAX_S)

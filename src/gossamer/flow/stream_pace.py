@@ -118,6 +118,7 @@ class StreamPace:
         if self.controller is not None and self.controller.reported(now, source, report):
             self.controller.judge(now, self.window.lagging, partial(self._let_go, now), self._follow)
             self.bucket.rate = self.controller.rate(now, self.window.lagging)
+            self.bucket.late_bytes = self.controller.late_bytes
         if self.queue:
             self._release(now, out)
 

@@ -27,6 +27,7 @@ class Hooks:
     repaired: Sequence[Any] = ()
     repeated: Sequence[Any] = ()
     retired: Sequence[Any] = ()
+    retracted: Sequence[Any] = ()
     revived: Sequence[Any] = ()
     round_over: Sequence[Any] = ()
     settled: Sequence[Any] = ()

@@ -28,6 +28,12 @@ class Presence(Rung):
         for member in [m for m in self.ladder.acknowledged if m not in owed]:
             del self.ladder.acknowledged[member]
 
+    def retracted(self, now: float, sender: int, last: int) -> None:
+        """Members that believe the same lies have acknowledged what was not sent yet: who knows what they have."""
+        for known in self.ladder.acknowledged.values():
+            if known.get(sender, -1) > last:
+                del known[sender]
+
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if gossip.stamp:
             out.append(Unicast(source, Echo(gossip.stamp)))
@@ -35,7 +41,8 @@ class Presence(Rung):
             known = self.ladder.acknowledged.setdefault(source, {})
             for sender, last in gossip.seen.items():
                 stream = self.ladder.streams.get(sender)
-                if stream is not None:  # nobody acknowledges what we have never heard of
+                # nobody acknowledges what we have never heard of; or who does believes a lie that we know of
+                if stream is not None and (last < stream.next or not stream.lied_about):
                     known[sender] = max(known.get(sender, -1), min(last, stream.next - 1))
 
     def _echoed(self, now: float, source: int, message: Echo, out: Effects) -> None:

@@ -164,7 +164,7 @@ class LogDisk:
             return
         try:
             with self._tables:
-                self.store.drop_damaged(bad.sender, bad.seqno)
+                self.store.drop(bad.sender, bad.seqno)
             if self.noted is not None:
                 self.noted("collect", bad.sender, bad.seqno)
         except StoreError as error:
@@ -221,18 +221,24 @@ class LogDisk:
         now = time_ns()
         entries: list[LogEntry] = []
         others: deque[Effect] = deque()
+        instead: set[tuple[int, int]] = set()
         for effect in self._waiting:
             if isinstance(effect, Persist):
+                if effect.instead:
+                    instead.update((packet.sender, packet.seqno) for packet in effect.run)
+                    entries = [entry for entry in entries if (entry.sender, entry.seqno) not in instead]
                 entries += [LogEntry(p.sender, p.seqno, now, self._travelled(p)) for p in effect.run]
             else:
                 others.append(effect)
         self._waiting = others
         behind = len(others)
-        writing = self._loop.run_in_executor(self._thread, self._append, entries)
+        writing = self._loop.run_in_executor(self._thread, self._append, entries, sorted(instead))
         writing.add_done_callback(lambda done: self._written(done, entries, behind))
 
-    def _append(self, entries: list[LogEntry]) -> None:
+    def _append(self, entries: list[LogEntry], instead: list[tuple[int, int]]) -> None:
         with self._tables:
+            for packet in instead:
+                self.store.drop(*packet)
             self.store.append(entries)
 
     def _written(self, done: "asyncio.Future[None]", entries: list[LogEntry], behind: int) -> None:

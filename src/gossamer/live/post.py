@@ -18,8 +18,6 @@ from gossamer.live.transport import Address, Transport
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header
 
-_CALL_AGAIN_S = 0.05
-
 
 class Lines(NamedTuple):
     """How the group is reached."""
@@ -54,7 +52,7 @@ class Post:
         self._stats = stats
         self._contacts, self._multicast = lines
         self._datagram_bytes = transport.datagram_bytes_max
-        self._calling: dict[Address, asyncio.TimerHandle] = {}  # at most one for each address that is held for
+        self._calling: dict[Address, asyncio.TimerHandle] = {}  # until when not to call again for an address
         self._closed = False
         again_s = CALL_AGAIN_S if lines.multicast else CHALLENGE_AGAIN_S
         self._proofs = None if envelope.is_sealed else Proofs(lines.contacts, stats, again_s)
@@ -137,11 +135,8 @@ class Post:
 
     def _send(self, datagrams: list[bytes], address: Address, member: int = EVERYONE) -> None:
         if self._proofs is not None and address not in self._proofs.proven:
-            if not self._proofs.hold(monotonic(), address, datagrams):
-                return
-            if member == EVERYONE or not self._multicast:
-                self._challenge(address)
-            else:
+            self._proofs.hold(monotonic(), address, datagrams)
+            if address not in self._calling:
                 self._call(member, address)
         elif datagrams:
             self._stats["not taken by the kernel"] += self._transport.send_to(datagrams, address)
@@ -149,10 +144,13 @@ class Post:
     def _call(self, member: int, address: Address) -> None:
         """Call, and again for as long as something waits: on a bad line four messages must arrive."""
         assert self._proofs is not None
-        called = self.close(Call(member), EVERYONE)
-        self._stats["not taken by the kernel"] += self._transport.send_to_group(called)
-        if self._calling.get(address) is None:
-            self._calling[address] = asyncio.get_running_loop().call_later(_CALL_AGAIN_S, self._again, member, address)
+        if member == EVERYONE or not self._multicast:
+            self._challenge(address)
+        else:
+            called = self.close(Call(member), EVERYONE)
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(called)
+        pause_s = self._proofs.pause(address)
+        self._calling[address] = asyncio.get_running_loop().call_later(pause_s, self._again, member, address)
 
     def _again(self, member: int, address: Address) -> None:
         del self._calling[address]

@@ -23,7 +23,7 @@ _HELD_BYTES_MAX = 8 << 20
 """What waits for all proofs together."""
 _HELD_S = 1.0
 """What waits for longer is outdated: whoever needs it will ask again."""
-_ASK_S, CALL_AGAIN_S, CHALLENGE_AGAIN_S = 0.02, 0.2, 1.0
+_ASK_S, CALL_AGAIN_S, CHALLENGE_AGAIN_S = 0.02, 0.05, 1.0
 """The pauses between calls for one address double up to this; a call goes to the group, and needs luck on a bad line,
 as do the three messages that follow. Where an address itself is challenged, which may be a third party's, they go on
 doubling for longer."""
@@ -35,7 +35,6 @@ class _Unproven:
     held: list[bytes] = field(default_factory=list)
     held_since: float = 0.0
     pause_s: float = _ASK_S
-    ask_at: float = 0.0
 
 
 class Proofs:
@@ -50,15 +49,15 @@ class Proofs:
         self._dropped = dropped
         self._again_s = again_s
 
-    def hold(self, now: float, address: Address, datagrams: list[bytes]) -> bool:
-        """Hold what is for an address that has proven nothing; returns whether it is time to call for it (again)."""
+    def hold(self, now: float, address: Address, datagrams: list[bytes]) -> None:
+        """Hold what is for an address that has proven nothing."""
+        self._hold(now, self._of(address), datagrams, sum(map(len, datagrams)))
+
+    def pause(self, address: Address) -> float:
+        """For how many seconds not to call for it again, now that it is called for."""
         known = self._of(address)
-        self._hold(now, known, datagrams, sum(map(len, datagrams)))
-        if now < known.ask_at:
-            return False
-        known.ask_at = now + known.pause_s
-        known.pause_s = min(2 * known.pause_s, self._again_s)
-        return True
+        pause_s, known.pause_s = known.pause_s, min(2 * known.pause_s, self._again_s)
+        return pause_s
 
     def waits(self, now: float, address: Address) -> bool:
         """Whether anything waits for this address that is not outdated."""

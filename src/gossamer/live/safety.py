@@ -1,6 +1,7 @@
 """Whether what a member published is safe: durable or, without a logger, with all members that are there."""
 
 import asyncio
+from time import monotonic
 
 from gossamer.core.inputs import ConfirmAsked
 from gossamer.live.errors import NotDurable, Timeout, Unsent
@@ -19,6 +20,7 @@ class Safety:
         self._stack = member.stack
         self._outbox = outbox
         self._waiting = waiting
+        self._without_loggers_since: float | None = None
         self._flushed = 0  # everything below was flushed, or reported as not durable
 
     async def flush(self, durable: bool, timeout: float | None) -> None:
@@ -53,7 +55,17 @@ class Safety:
 
     def _is_logged(self, target: int) -> bool:
         """As far as it ever will be."""
-        return self._stack.settled() >= target or not self._stack.awaits_loggers()
+        return self._stack.settled() >= target or not self._waits_for_loggers()
+
+    def _waits_for_loggers(self) -> bool:
+        """Whether there are loggers, or are to be. Without a key whoever says that the last one has left may lie: one
+        that was only away will be back, and is waited for as it would be by those that lack packets."""
+        if self._stack.awaits_loggers():
+            self._without_loggers_since = None
+            return True
+        self._without_loggers_since = self._without_loggers_since or monotonic()
+        patience_s = self._settings.loss_patience if self._settings.key is None else 0.0
+        return monotonic() - self._without_loggers_since < patience_s
 
     def _check_durable(self, target: int) -> None:
         flushed, self._flushed = self._flushed, target

@@ -59,6 +59,12 @@ class Layers:
             for sender, last in gone.lasts.items():
                 into[sender] = max(into.get(sender, -1), last)
 
+    def retract(self, sender: int, last: int) -> None:
+        """What came of `sender` above `last` was not its own."""
+        for layer in self._layers:
+            if layer.lasts.get(sender, -1) > last:
+                layer.lasts[sender] = last
+
     def tidy(self, held: Collection[int]) -> None:
         """Forget senders of which the log holds nothing any more, if they may be most of those that are known."""
         if self._entries < _ENTRIES_MIN + 2 * len(held):

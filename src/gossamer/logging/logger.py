@@ -14,7 +14,7 @@ from math import inf
 from gossamer.core.effects import Collect, ForgetCollected, Multicast, Persist, Unicast
 from gossamer.core.ids import CHANNELS_MAX, Phase, channel_of, owner_of, stream_of
 from gossamer.core.inputs import Committed, DamageFound, LogSpan
-from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
+from gossamer.core.ladder import UNLIMITED, Effects, InputHandler, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Gossip, Holdings, NeverSent, Request
 from gossamer.core.packet_sets import Horizon, PacketSets, count, put, remove
 from gossamer.core.packets import Run
@@ -44,6 +44,7 @@ class Logger(Keeper):
         self._gone: PacketSets = {}  # had and collected: lost to members that still want it
         self._finished: dict[int, float] = {}  # senders that were retired, or of which all is gone: since when
         self.never_sent: PacketSets = {}  # numbers that no packet has, as their senders say
+        self._lies: PacketSets = {}  # on the disk, and not their sender's
         self._damaged: PacketSets = {}  # had and unreadable: another logger may fill it
         self._denied: PacketSets = {}  # not had, and forgotten by their senders, as those are said to have said
         self._consumers: dict[str, Horizon] = {}  # how far durable readers of the log are, by sender
@@ -130,6 +131,19 @@ class Logger(Keeper):
         have = RangeSet(sorted(logged)).ranges()
         return have[0][1] if have and have[0][0] == 0 else -1
 
+    def retracted(self, now: float, sender: int, last: int) -> None:
+        """What is logged above `last` is not the sender's: the true packets will take its place."""
+        for table in (self._log, self._gone):
+            lies = table.get(sender, _NOTHING).within(last + 1, UNLIMITED)
+            put(self._lies, sender, self._lies.get(sender, _NOTHING).union(RangeSet(lies)))
+        for table in (self._log, self._gone, self._denied, self._damaged, self.never_sent):
+            remove(table, sender, last + 1, UNLIMITED)
+        for limits in (self._settled, self._expired):
+            if limits.get(sender, -1) > last:
+                limits[sender] = last
+        self._arrivals.retract(sender, last)
+        self._retention.retract(sender, last)
+
     def retired(self, now: float, sender: int) -> None:
         """Remember how far all have it, rather than how far each has it."""
         self._ask_sender_at.pop(sender, None)
@@ -176,7 +190,7 @@ class Logger(Keeper):
 
     def _persist(self, now: float, run: Run, out: Effects) -> None:
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
-        out.append(Persist(run))
+        out.append(Persist(run, instead=remove(self._lies, sender, first, last) > 0))
         self._log.setdefault(sender, RangeSet()).add(first, last)
         for table in (self._damaged, self._denied):
             if sender in table:
@@ -230,11 +244,12 @@ class Logger(Keeper):
     def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         """A sender says that these never were, or that it has forgotten them: what we lack of them, we will not get.
 
-        If they come all the same, somebody had lied, and they are logged. That there are no such packets is told to
-        everybody: loggers take over that responsibility (000 §6.2).
+        If they come all the same, somebody had lied, and they are logged; of numbers that are still to come nobody can
+        know. That there are no such packets is told to everybody: loggers take over that responsibility (000 §6.2).
         """
         for sender in [sender for sender in message.numbers if owner_of(sender) == source]:
-            mine = self._lacking_of(sender, message.numbers[sender])
+            known = message.numbers[sender].within(0, self.ladder.streams.of(sender).next - 1)
+            mine = self._lacking_of(sender, RangeSet(known))
             if message.lost:
                 put(self._denied, sender, self._denied.get(sender, _NOTHING).union(mine))
                 continue
@@ -278,7 +293,9 @@ class Logger(Keeper):
             if sender in self.ladder.streams or self.ladder.roster.knows(owner_of(sender)):
                 self._finished[sender] = now
             elif sender not in self._log:  # else it is looked at again when that is collected
-                for table in (self._settled, self._expired, self._retention.free, self.never_sent, self._denied):
+                for limits in (self._settled, self._expired, self._retention.free):
+                    limits.pop(sender, None)
+                for table in (self.never_sent, self._denied, self._lies):
                     table.pop(sender, None)
                 if self._gone.pop(sender, None) is not None:
                     out.append(ForgetCollected(sender))

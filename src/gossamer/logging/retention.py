@@ -30,6 +30,12 @@ class Retention:
         else:
             self._layers.add(at, sender, last, size_bytes)
 
+    def retract(self, sender: int, last: int) -> None:
+        """What came of `sender` above `last` was not its own."""
+        self._layers.retract(sender, last)
+        if self.free.get(sender, -1) > last:
+            self.free[sender] = last
+
     def expire(self, now: float, held: Collection[int]) -> None:
         """Find out what is no longer protected by now, of the senders of which the log holds anything."""
         self._layers.tidy(held)

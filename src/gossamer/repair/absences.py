@@ -9,7 +9,7 @@ What a peer says is what it has found out in this way.
 from collections.abc import Mapping
 
 from gossamer.core.ids import owner_of
-from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
+from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import NeverSent
 from gossamer.core.ranges import RangeSet
 
@@ -43,12 +43,19 @@ class Absences(Rung):
         """Nobody waits for its packets."""
         self._denials.pop(sender, None)
 
+    def retracted(self, now: float, sender: int, last: int) -> None:
+        """Nobody can say of numbers that are still to come what became of them."""
+        for denial in self._denials.get(sender, {}).values():
+            for numbers in (denial.never_sent, denial.lost):
+                numbers.discard(last + 1, UNLIMITED)
+
     def _told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         for sender, numbers in message.numbers.items():
             stream = self.ladder.streams.get(sender)
             if stream is None or sender in self.ladder.own:
                 continue
             authorities = self._authorities(sender)
+            numbers = RangeSet(numbers.within(0, stream.next - 1))  # of later ones nobody can know
             if source in authorities:
                 self._deny(source, sender, numbers, message.lost)
                 self._judge(now, sender, numbers.intersection(stream.missing), authorities, out)

@@ -37,6 +37,12 @@ class _NotGiven:
 _NOT_GIVEN = _NotGiven()
 
 
+class _Default(str):
+    """A value that nobody gave: it is found anew when settings are made from these (`dataclasses.replace`)."""
+
+    __slots__ = ()
+
+
 def _process_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
@@ -170,6 +176,7 @@ class Settings:
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         every = {f.name: getattr(self, f.name) for f in fields(self)}
+        every = {name: _NOT_GIVEN if isinstance(value, _Default) else value for name, value in every.items()}
         missing = [name for name, value in every.items() if value is _NOT_GIVEN]
         texts = {name: hint for name, hint in hints.items() if name != "worth_repairing"}
         outside = given_outside(texts) if missing else {}
@@ -180,8 +187,8 @@ class Settings:
                 source, value = outside.get(one.name, (source, default() if callable(default) else default))
             value = _checked(source, value, hints[one.name], one.metadata)
             object.__setattr__(self, one.name, value)
-        if "interface" in missing and "interface" not in outside and self.key is not None:
-            object.__setattr__(self, "interface", AUTO)  # a group with a key is not for one machine
+        if "interface" in missing and "interface" not in outside:  # a group with a key is not for one machine
+            object.__setattr__(self, "interface", _Default(self.interface if self.key is None else AUTO))
         _check_addresses(self)
         self.key_ring()
         self.protocol_settings(window=1)  # how large it is depends on the machine

@@ -86,8 +86,11 @@ class LogStore(Protocol):
     def forgotten(self) -> int:
         """Of how many senders it was forgotten what was collected."""
 
-    def drop_damaged(self, sender: int, seqno: int) -> None:
-        """Remove a damaged entry, as if it had never been stored, so that another logger's copy can replace it."""
+    def drop(self, sender: int, seqno: int) -> None:
+        """Remove an entry, as if it had never been stored or collected, so that another can take its place.
+
+        It was damaged, or not its sender's.
+        """
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """Record that `consumer` is done up to these positions, which never go back. Any process may commit."""

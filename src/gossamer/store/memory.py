@@ -80,10 +80,11 @@ class MemoryStore:
         """See `LogStore`."""
         return self._forgotten
 
-    def drop_damaged(self, sender: int, seqno: int) -> None:
+    def drop(self, sender: int, seqno: int) -> None:
         """See `LogStore`."""
         if seqno in self._held.get(sender, ()):
             self._forget(sender, seqno)
+        remove(self._collected, sender, seqno, seqno)
 
     def _forget(self, sender: int, seqno: int) -> None:
         self._bytes -= len(self._entries[sender].pop(seqno).datagram)

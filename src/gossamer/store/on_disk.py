@@ -144,17 +144,19 @@ class LmdbStore:
         """See `LogStore`."""
         return self._about_number(b"forgotten")
 
-    def drop_damaged(self, sender: int, seqno: int) -> None:
+    def drop(self, sender: int, seqno: int) -> None:
         """See `LogStore`."""
 
         def work(transaction: Writing) -> None:
             held = self._held.get(sender, RangeSet())
             block_table.cut_out(transaction.cursor(self._db("packets")), sender, seqno, held)
-            range_table.discard(transaction.cursor(self._db("held")), sender, seqno, seqno)
+            for table in ("held", "collected"):
+                range_table.discard(transaction.cursor(self._db(table)), sender, seqno, seqno)
 
         self._write(work, 2 * packed_blocks.BLOCK_BYTES_MAX + SMALL_BYTES, reserve=0)
         with self._tables:
             remove(self._held, sender, seqno, seqno)
+            remove(self._collected, sender, seqno, seqno)
 
     def commit(self, consumer: str, positions: Horizon) -> None:
         """See `LogStore`."""

@@ -31,6 +31,7 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
+    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -55,6 +56,7 @@ from gossamer.core.messages import (
     StablePoll,
     ViewUpdate,
     WantChannels,
+    Where,
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
@@ -114,6 +116,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     LetGo: (26, (("over", FLAG),)),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
+    Where: (68, (("nonce", NUMBER), ("channel", CHANNEL))),
+    Here: (69, (("nonce", NUMBER), ("last", LAST), ("channel", CHANNEL))),
     Parity: (
         32,
         (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES), ("channel", CHANNEL)),

@@ -1,0 +1,159 @@
+"""Lies about what a sender has sent, told before it has: none of them costs a packet that it sends later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gossamer.core.arrival import arrival
+from gossamer.core.inputs import Started
+from gossamer.core.messages import Data, Gossip, Heartbeat, Here, Message, NeverSent, Request, Where
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from tests.papers.hand import Table
+
+SENDER, READER, LOGGER = range(3)
+FAR = 300
+LIE, TRUE = b"lie", b"x" * 100
+
+
+def table_of(members: int = 3, **settings: Any) -> Table:
+    """A sender, a reader and a logger, in order; one packet has come."""
+    usual = {"gossip_period": 0.1, "loss_patience": 1.0, "retention_age": 1e12}
+    table = Table("rpbcast", members, loggers=(LOGGER,), ordering="fifo", **{**usual, **settings})
+    publish(table, 1)
+    return table
+
+
+def publish(table: Table, count: int) -> None:
+    """Each on its own, and heard by all."""
+    for _ in range(count):
+        table.publish(SENDER)
+        table.settle()
+
+
+def tell(table: Table, to: int, source: int, message: Message) -> None:
+    table.step(to, arrival(source, message))
+
+
+def lie_to_all(table: Table, message: Message, source: int = SENDER) -> None:
+    for member in (READER, LOGGER):
+        tell(table, member, source, message)
+
+
+def has_everything(table: Table, count: int) -> bool:
+    """Read once, in order, and logged."""
+    numbers = [packet.seqno for packet in table.delivered[READER] if packet.body == TRUE]
+    logged = [number for (_, number), packet in sorted(table.logs[LOGGER].items()) if packet.body == TRUE]
+    return numbers == logged == list(range(count))
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 3.0])
+def test_a_packet_is_read_and_logged_though_a_lie_came_before_under_its_number(wait_s):
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
+    table.wait(wait_s)  # so long that what is below it is given up
+    publish(table, FAR + 5)
+    table.wait(5.0)
+    assert has_everything(table, FAR + 6)
+
+
+def test_several_lies_cost_nothing_wherever_they_are():
+    table = table_of()
+    for number in (FAR, FAR + 1, 2 * FAR, 3 * FAR):
+        lie_to_all(table, Data(Packet(SENDER, number, LIE)))
+        publish(table, 2)
+    publish(table, 3 * FAR)
+    table.wait(5.0)
+    assert has_everything(table, 3 * FAR + 9)
+
+
+@pytest.mark.parametrize("lie", [Data(Packet(SENDER, 5 * FAR, LIE)), Heartbeat(5 * FAR)])
+def test_what_is_lost_after_a_lie_is_repaired(lie):
+    table = table_of()
+    lie_to_all(table, lie)
+    lie_to_all(table, NeverSent({SENDER: RangeSet.span(1, 60)}, lost=True), LOGGER)
+    lie_to_all(table, NeverSent({SENDER: RangeSet.span(1, 60)}, lost=True), SENDER)
+    table.wait(3.0)
+    for _ in range(10):
+        table.publish(SENDER, 3)
+        table.pass_on(lambda letter: not isinstance(letter.message, Data) or letter.message.packet.seqno % 3 == 0)
+        table.settle()
+    table.wait(5.0)
+    assert has_everything(table, 31)
+
+
+def test_a_logger_does_not_deny_what_its_sender_sends_later():
+    """Somebody said in the sender's name that it is lost; the logger is asked for it before it has it."""
+    table = table_of()
+    tell(table, LOGGER, SENDER, NeverSent({SENDER: RangeSet.span(1, 50)}, lost=True))
+    table.publish(SENDER, 2)
+    table.pass_on(lambda letter: isinstance(letter.message, Data) and letter.message.packet.seqno == 2)
+    table.take(Request, Where)
+    tell(table, LOGGER, READER, Request({SENDER: RangeSet.span(1, 1)}))
+    assert not table.take(NeverSent)
+    table.wait(5.0)
+    assert has_everything(table, 3)
+
+
+def test_nobody_else_can_say_where_a_sender_is():
+    table = table_of()
+    publish(table, 2 * FAR)
+    tell(table, READER, SENDER, Heartbeat(5))  # far below: it is asked
+    assert [letter.to for letter in table.letters if isinstance(letter.message, Where)] == [SENDER]
+    tell(table, READER, SENDER, Here(12345, 5))
+    publish(table, 5)
+    table.wait(5.0)
+    assert has_everything(table, 2 * FAR + 6)
+
+
+def test_a_packet_that_comes_late_is_not_delivered_after_it_was_reported_lost():
+    table = Table("rpbcast", 2, ordering="fifo", repair=["negative"], buffer_packets=10, buffering="size")
+    table.publish(SENDER)
+    late = table.take(Data)[0]
+    for _ in range(2 * FAR):
+        table.publish(SENDER)
+        table.pass_on(lambda letter: isinstance(letter.message, Data))
+    table.wait(20.0)
+    assert [(loss.first, loss.last) for loss in table.lost[READER]] == [(0, 0)]
+    table.hand(late)
+    table.wait(20.0)
+    assert table.numbers(READER, SENDER) == list(range(1, 2 * FAR + 1))
+
+
+def test_what_was_acknowledged_because_of_a_lie_is_not_collected():
+    """The reader has given up what nobody could send, and the logger believes that it has everything."""
+    table = table_of(retention_age=0.0)
+    view = table.stacks[LOGGER].roster.signature
+    lie_to_all(table, Heartbeat(5 * FAR))
+    tell(table, LOGGER, READER, Gossip(seen={SENDER: 5 * FAR}, view=view))
+    tell(table, LOGGER, SENDER, Gossip(seen={SENDER: 5 * FAR}, view=view))
+    table.publish(SENDER, 2)
+    table.pass_on(lambda letter: letter.to == LOGGER)
+    table.pass_on(lambda letter: READER not in (letter.to, letter.source))  # the logger asks the sender
+    table.pass_on(lambda letter: READER not in (letter.to, letter.source))
+    table.wait(20.0, pass_on=False)
+    assert (SENDER, 2) in table.logs[LOGGER]
+
+
+def test_a_member_that_joined_with_a_lie_hears_what_comes():
+    table = table_of(members=2)
+    table.seat(LOGGER, (SENDER, READER, LOGGER), Started({SENDER: 5 * FAR}))
+    table.seat(READER, (SENDER, READER, LOGGER), Started({SENDER: 5 * FAR}))
+    table.stacks.pop(SENDER)
+    table.seat(SENDER, (SENDER, READER, LOGGER))
+    publish(table, 10)
+    table.wait(5.0)
+    assert table.numbers(READER, SENDER)[-10:] == list(range(10))
+
+
+def test_a_logger_that_was_restarted_replaces_the_lies_in_its_log():
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
+    table.settle()
+    assert table.logs[LOGGER][SENDER, FAR].body == LIE
+    table.seat(LOGGER, (SENDER, READER, LOGGER), Started({}, logged=table.holdings(LOGGER)))
+    publish(table, FAR + 5)
+    table.wait(5.0)
+    assert has_everything(table, FAR + 6)
