@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gossamer.core.effects import Announce, Deliver, Persist, ReportLost, Unicast
+from gossamer.core.ids import ALL_CHANNELS, channel_of
 from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
@@ -25,6 +26,7 @@ from gossamer.ordering.none import Unordered
 from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.last_numbers import LastNumbers
 from gossamer.repair.priority_lists import OwnList
+from gossamer.sim.channels import wanted_by
 from gossamer.sim.checked import traced
 from gossamer.sim.network import Network
 from gossamer.sim.scenario import Scenario, parse
@@ -75,6 +77,14 @@ DEAF_TO_A_FLUSH = scenario(
     "virtual-synchrony", [*CRASH, {"at": 1.45, "kind": "lose", "members": [4], "packets": 8}], exclude_after=0.5
 )
 SHRUNK = scenario("rpbcast", GONE, grace=HEAL_S + 5)
+CHANNELS = parse(
+    scenario("rpbcast", dissemination="copies").as_dict()
+    | {
+        "protocol": {"name": "rpbcast"},
+        "addresses": 1,
+        "channel": [{"name": "one", "members": [0, 1, 4]}, {"name": "two", "members": [1, 3], "senders": [0, 2]}],
+    }
+)
 ALONE = divided([[0], [1, 2, 3, 4, 5]])
 PAIRS = divided([[0, 1], [2, 3], [4, 5]])
 HALVES = divided([[0, 1], [2, 3, 4, 5]])
@@ -356,6 +366,24 @@ class InstallsAViewOfItsOwn(Stack):
         return super().step(now, happened)
 
 
+class HearsWhatItDoesNotWant(Stack):
+    """Member 3 takes in every channel."""
+
+    def _put_together(self):
+        super()._put_together()
+        if self.me == 3:
+            self.streams.channels = ALL_CHANNELS
+
+
+class ForgetsAChannel(Stack):
+    """Member 4 listens to a channel and takes in nothing of it."""
+
+    def step(self, now, happened):
+        if self.me == 4 and isinstance(happened, Received) and channel_of(happened.sender) == 1:
+            return []
+        return super().step(now, happened)
+
+
 Mutant = Callable[..., Stack]
 BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (DeliversTwice, RELIABLE, "reliable-multicast", "again"),
@@ -386,6 +414,8 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (AnswersWithAStaleCoordinator, ALONE, "one-coordinator", "follows 0, which is not on its side"),
     (FillsByUnicast, HALVES, "one-crossing", "copies after the network healed"),
     (FillsOnlyWhatItIsAskedFor, DEAF, "same-messages", "which others of its side have"),
+    (HearsWhatItDoesNotWant, CHANNELS, "reliable-multicast", "but does not listen to its channel"),
+    (ForgetsAChannel, CHANNELS, "reliable-multicast", "never delivered at member 4"),
     (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]
 
@@ -394,7 +424,8 @@ def violations(made: Scenario, kind: Mutant | None) -> list[dict[str, Any]]:
     loggers = tuple(range(6 - made.protocol.loggers, 6))
 
     def make(me, members, rng):
-        return (kind or Stack)(me, members, made.protocol, rng, loggers=loggers, observed=True)
+        listening = wanted_by(made, 6)
+        return (kind or Stack)(me, members, made.protocol, rng, loggers=loggers, observed=True, listening=listening)
 
     return traced(made, make_stack=make)["violations"]
 
