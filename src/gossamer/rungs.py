@@ -49,6 +49,7 @@ from gossamer.logging.logger import Logger
 from gossamer.logging.logger_repair import LoggerRepair
 from gossamer.logging.refill import Refill
 from gossamer.logging.send_buffer import SendBuffer
+from gossamer.membership.channel_maps import ChannelMaps
 from gossamer.membership.listeners import Listeners
 from gossamer.membership.sponsored import Sponsored
 from gossamer.membership.suspicion import Suspicion
@@ -153,7 +154,7 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
     if settings.channels > 1:
-        rungs.append(Listeners(ladder))
+        rungs += [Listeners(ladder), ChannelMaps(ladder)]
     can_leave = repairs and not any(repair.by_multicast for repair in repairs)
     if settings.unlisten_after and settings.dissemination == "multicast" and can_leave:
         rungs.append(Listening(ladder))  # there is something to leave, and a way to do without it

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from gossamer.core.effects import Announce, BecomeListener, ForgetSender, Note, Refuse, ReserveNumbers
+from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
 from gossamer.core.hearing import Hearing
-from gossamer.core.ids import ALL_CHANNELS, FIRST_PASS, MEMBER_MASK, Phase, channel_of, owner_of, stream_of
+from gossamer.core.ids import ALL_CHANNELS, FIRST_PASS, MEMBER_MASK, Phase, owner_of, stream_of
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -59,7 +59,17 @@ class Stack:
             "recoveries",
             "ignored",
         ),
-        *("is_logger", "is_member", "lone_founder", "streams", "own", "wanted_channels", "roster", "acknowledged"),
+        *(
+            "is_logger",
+            "is_member",
+            "lone_founder",
+            "streams",
+            "own",
+            "wanted_channels",
+            "known_map",
+            "roster",
+            "acknowledged",
+        ),
         *("round_trips", "peers", "repair_queue", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
         *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
@@ -100,6 +110,7 @@ class Stack:
         self.restored = Started({})
         self.acknowledged: dict[int, Horizon] = {}
         self.siblings: dict[type, Any] = {} if siblings is None else siblings
+        self.known_map = 0
         self.own: dict[int, Stream] = {me: Stream()}
         self.streams = Streams(self.own)
         self._timers = Timers()
@@ -207,11 +218,15 @@ class Stack:
         """How many packets this member keeps for others."""
         return len(self.buffer) + sum(map(_ask, self._hooks.buffered))
 
+    def following(self, channel: int = 0) -> int:
+        """The number of this member's next packet in `channel`."""
+        stream = self.own.get(stream_of(self.me, channel))
+        return self.first_number if stream is None else stream.next
+
     def settled(self, channel: int = 0) -> int:
         """Every packet of this member in `channel` below this number was sent and, if there is a logger, is logged."""
         stream = stream_of(self.me, channel)
-        following = self.own[stream].next if stream in self.own else self.first_number
-        return min([following, *(int(settled(stream)) for settled in self._hooks.settled)])
+        return min([self.following(channel), *(int(settled(stream)) for settled in self._hooks.settled)])
 
     def awaits_loggers(self) -> bool:
         """Whether there are loggers, in reach or away, or are to be."""
@@ -394,25 +409,6 @@ class Stack:
         if self.streams.hears(sender):
             self.streams.of(sender)
             _call(self._hooks.revived, now, sender)
-
-    def listen(self, now: float, channels: int, horizon: Horizon, out: Effects) -> None:
-        """Hear `channels`, too, from now on: the member is owed what comes there after `horizon`."""
-        new = channels & ~self.streams.channels
-        self.streams.channels |= channels
-        owed = {s: last for s, last in horizon.items() if new >> channel_of(s) & 1 and owner_of(s) != self.me}
-        for stream, last in owed.items():
-            self.streams.begin_after(stream, last)
-        out.append(BecomeListener(self.streams.channels, owed))
-
-    def unlisten(self, now: float, channels: int, out: Effects) -> None:
-        """Hear `channels` no more, but for channel 0: nothing that is missing there is awaited."""
-        ended = channels & self.streams.channels & ~1
-        for stream in [s for s in self.streams if ended >> channel_of(s) & 1 and owner_of(s) != self.me]:
-            self.gaps.drop(now, stream, out)
-            self.retire(now, stream)
-        if ended:
-            self.streams.channels &= ~ended
-            out.append(BecomeListener(self.streams.channels, {}))
 
     def begin(self, horizon: Horizon) -> None:
         """The member takes part from here on: it is owed what comes after `horizon`."""

@@ -247,7 +247,7 @@ class BelievesInPrefixes(Stack):
         super().__init__(*args, **kwargs)
         for keeper in self.keepers:
             if isinstance(keeper, SendBuffer):
-                keeper._has = lambda logger, first, last, has=keeper._has: has(logger, 0, last)
+                keeper._has = lambda logger, sender, first, last, has=keeper._has: has(logger, sender, 0, last)
 
 
 class IsContentWithOneCopy(Stack):

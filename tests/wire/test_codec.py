@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from gossamer.core.messages import (
     Ack,
     AskAll,
-    ChannelsSeen,
     Collected,
     Confirm,
     Confirmed,
@@ -44,13 +43,25 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
-    WantChannels,
     Where,
 )
 from gossamer.core.packets import Packet
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
 from gossamer.core.ranges import RangeSet
-from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
+from gossamer.core.views import (
+    ChannelsSeen,
+    EnterView,
+    Excluded,
+    Flush,
+    FlushAnswer,
+    MapIs,
+    MemberEntry,
+    NewView,
+    ViewBeat,
+    ViewReady,
+    WantChannels,
+    WhichMap,
+)
 from gossamer.wire import Header, WireError, decode, encode, size
 from gossamer.wire.codec import checksummed, decode_runs
 
@@ -69,7 +80,15 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max
 channels = st.integers(0, 127)
 channel_sets = st.integers(1, 2**128 - 1)
 entry = st.builds(
-    MemberEntry, ids, st.integers(0, 3), numbers, st.booleans(), addresses, names, st.just(0) | channel_sets
+    MemberEntry,
+    ids,
+    st.integers(0, 3),
+    numbers,
+    st.booleans(),
+    addresses,
+    names,
+    st.just(0) | channel_sets,
+    st.just(0) | channel_sets,
 )
 entries = st.lists(entry, max_size=4)
 messages = st.one_of(
@@ -132,6 +151,8 @@ messages = st.one_of(
     st.builds(ViewUpdate, entries, st.booleans(), horizons, st.booleans()),
     st.builds(WantChannels, entry, channel_sets, st.booleans()),
     st.builds(ChannelsSeen, numbers, channel_sets, horizons),
+    st.builds(WhichMap, channel_sets),
+    st.builds(MapIs, channel_sets, st.binary(max_size=50)),
     st.builds(StablePoll, st.integers(-1, 2**62), st.integers(-1, 2**62)),
     st.builds(ViewBeat, numbers, numbers, st.booleans()),
     st.builds(EnterView, entry, numbers),

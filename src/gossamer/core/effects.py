@@ -75,6 +75,14 @@ class BecomeListener:
 
 
 @dataclass(slots=True)
+class InstallMap:
+    """Others have this channel map, which is newer than ours; `content` is how `pubsub` writes it."""
+
+    map: int
+    content: bytes
+
+
+@dataclass(slots=True)
 class Announce:
     """These packets now exist: what was published travels under their ids."""
 
@@ -250,6 +258,7 @@ Effect = (
     | Listen
     | HearChannels
     | BecomeListener
+    | InstallMap
     | Announce
     | Refuse
     | Deliver

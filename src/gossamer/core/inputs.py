@@ -82,6 +82,18 @@ class NamesakeHeard:
     message: Message
 
 
+@dataclass(slots=True)
+class MapKnown:
+    """The application has this channel map and, if it is `used`, publishes by it; `content` is how `pubsub` writes it.
+
+    The application listens to what the map asks for by now.
+    """
+
+    map: int
+    content: bytes
+    used: bool = False
+
+
 class Published:
     """The application published events to a channel, packed into the bodies of packets."""
 
@@ -177,6 +189,7 @@ Input = (
     | Paused
     | Resumed
     | ListenAsked
+    | MapKnown
     | Published
     | Received
     | Heard

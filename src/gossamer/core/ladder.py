@@ -62,6 +62,8 @@ class Ladder(Protocol):
     streams: Streams
     wanted_channels: int
     """The channels that the application wants to listen to, a bit for each; `streams.channels` are those it hears."""
+    known_map: int
+    """The channel map that this member knows, and whether it uses it (`membership.channel_maps`)."""
     own: dict[int, Stream]
     """This member's own streams, channel 0's first; the others from their first packets on."""
     roster: Roster
@@ -108,8 +110,6 @@ class Ladder(Protocol):
     def retire(self, now: float, sender: int) -> None: ...  # it has left, and everything of it is here
     def revive(self, now: float, sender: int) -> None: ...  # somebody may have missed it
     def begin(self, horizon: Horizon) -> None: ...  # the member is owed what comes after `horizon`
-    def listen(self, now: float, channels: int, horizon: Horizon, out: Effects) -> None: ...  # to these, too
-    def unlisten(self, now: float, channels: int, out: Effects) -> None: ...  # to these no more
     def end(self) -> None: ...  # the member takes part no more
 
 

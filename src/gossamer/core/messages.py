@@ -11,7 +11,20 @@ from gossamer.core.ids import Phase
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
-from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
+from gossamer.core.views import (
+    ChannelsSeen,
+    EnterView,
+    Excluded,
+    Flush,
+    FlushAnswer,
+    MapIs,
+    MemberEntry,
+    NewView,
+    ViewBeat,
+    ViewReady,
+    WantChannels,
+    WhichMap,
+)
 
 
 @dataclass(slots=True)
@@ -408,29 +421,6 @@ class ViewUpdate:
 
 
 @dataclass(slots=True)
-class WantChannels:
-    """The source, which is in the view as `entry` says, listens to these channels from now on, a bit for each.
-
-    How far are the streams in them? `resume` asks a logger where the source stopped before a crash.
-    """
-
-    kind: ClassVar[str] = "gossip"
-    entry: MemberEntry
-    channels: int
-    resume: bool = False
-
-
-@dataclass(slots=True)
-class ChannelsSeen:
-    """The answer to a `WantChannels` of this freshness: how far the source has seen the streams in `channels`."""
-
-    kind: ClassVar[str] = "gossip"
-    freshness: int
-    channels: int
-    seen: Horizon
-
-
-@dataclass(slots=True)
 class StablePoll:
     """Up to which number do you have all my packets, of which `last` is the last? All members have those to `stable`.
 
@@ -487,6 +477,8 @@ Message = (
     | ViewUpdate
     | WantChannels
     | ChannelsSeen
+    | WhichMap
+    | MapIs
     | StablePoll
     | ViewBeat
     | EnterView

@@ -28,6 +28,8 @@ class Roster:
     """The hash of the view, where views can differ; 0 where an oracle gives them."""
     listening: Mapping[int, int] = field(default_factory=lambda: _NO_CHANNELS)
     """The channels that members listen to, a bit for each. All hear channel 0, and loggers hear all."""
+    maps: Mapping[int, int] = field(default_factory=lambda: _NO_CHANNELS)
+    """The channel maps that members know, and whether they use them (`membership.channel_maps`)."""
     _listeners: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )

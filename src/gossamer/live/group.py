@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 from zlib import crc32
 
-from gossamer.core.ids import PacketId
+from gossamer.core.ids import MEMBER_BITS, PacketId
 from gossamer.core.inputs import LeaveAsked, RewindAsked
 from gossamer.core.names import learn, name_of
 from gossamer.core.packet_sets import Horizon, PacketSets
@@ -26,9 +26,20 @@ from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
 from gossamer.live.callbacks import Callback, Callbacks
+from gossamer.live.channels import GroupChannels
 from gossamer.live.credentials import envelope_for, member_number, trusted
 from gossamer.live.envelope import Envelope, SealedEnvelope
-from gossamer.live.errors import Full, MemberFailed, NameInUse, NotAMember, NotDurable, Overrun, Timeout, Unsent
+from gossamer.live.errors import (
+    Full,
+    NameInUse,
+    NotAMember,
+    NotDurable,
+    Overrun,
+    Timeout,
+    Unsent,
+    broken_down,
+    replaced,
+)
 from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.keeping import answer_to
@@ -38,12 +49,14 @@ from gossamer.live.misuse import check_group, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.notices import Bulletin, NoticeStream
 from gossamer.live.outbox import Outbox
+from gossamer.live.outboxes import Outboxes
 from gossamer.live.safety import Safety
 from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.waiting import Waiting
 from gossamer.live.watch import Watch, Witness
+from gossamer.pubsub.channel_map import ChannelMap
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
@@ -100,12 +113,14 @@ class Group:
             raise SettingError(f"protocol = {settings.protocol!r}: does not use a logger; choose rpbcast or lbrm")
         self._named = identity is None and resumes(protocol)
         if identity is None:
-            identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
+            identity = member_number(name, settings.name) if self._named else secrets.randbits(MEMBER_BITS)
         self.me = identity
         self._home: Home = NOT_JOINED
         self._inbox: Inbox = NOT_JOINED
         self._member: Member = NOT_JOINED
         self._outbox: Outbox = NOT_JOINED
+        self._outboxes: Outboxes = NOT_JOINED
+        self._channels: GroupChannels = NOT_JOINED
         self._waiting: Waiting = NOT_JOINED
         self._safety: Safety = NOT_JOINED
         self._ledger: Ledger = NOT_JOINED
@@ -133,13 +148,17 @@ class Group:
                     f"group {self.name!r}: the name {settings.name!r} is in use by another running member; stop that "
                     "one, or choose another name"
                 )
-            in_order = self._member.stack.order.holds_back
-            self._outbox = Outbox(self._home, self._member, settings, tuning.body_bytes, fifo=in_order)
-            self._safety = Safety(settings, self._member, self._outbox, self._waiting)
+            self._outboxes = Outboxes(self._home, partial(self._make_outbox, tuning.body_bytes))
+            self._outbox = self._outboxes.first
+            self._safety = Safety(settings, self._member, self._outboxes, self._waiting)
+            self._channels = GroupChannels(self._member, self._inbox, self._outboxes)
+            await self._channels.catch_up()
             self._watch = Watch(self._bulletin, self._member, self._envelope, self._inbox, transport.endpoint)
             self._watch.start()
             self._witness.view_changed = self._watch.view_changed
-            self._ledger = Ledger(self.name, settings, self._member, self._envelope, self._inbox, self._outbox)
+            self._ledger = Ledger(
+                self.name, settings, self._member, self._envelope, self._inbox, self._outboxes, self._channels
+            )
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -149,6 +168,10 @@ class Group:
                 ) from None
             raise
         return self
+
+    def _make_outbox(self, body_bytes: int, channel: int) -> Outbox:
+        fifo = self._member.stack.order.holds_back
+        return Outbox(self._home, self._member, self.settings, body_bytes, fifo=fifo, channel=channel)
 
     async def close(self) -> None:
         """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`."""
@@ -171,7 +194,7 @@ class Group:
         settings = self.settings
         if settings.first_pass != "auto" or not settings.contacts:
             return settings.first_pass == "trees"
-        header = self._header(secrets.randbits(63))
+        header = self._header(secrets.randbits(MEMBER_BITS))
         line = self._make_transport(replace(trusted(settings), unicast_port=0))
         try:
             return not await multicast_reaches_us(header, envelope_for(settings, header), line, contacts_of(settings))
@@ -220,27 +243,18 @@ class Group:
 
     def _replaced(self) -> None:
         """Another process joined under our name while we did not answer: we are no longer the member."""
-        self._end(
-            NameInUse(
-                f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
-                "not answer; this one is no longer a member"
-            )
-        )
+        self._end(replaced(self.name, self.settings.name))
 
     def _broke_down(self, error: Exception) -> None:
         """The member cannot go on; the application must not believe that it does."""
-        failure = MemberFailed(
-            f"group {self.name!r}: this member met with too many errors of its own and has stopped; the last was "
-            f"{type(error).__name__}: {error}; join again, and please report it"
-        )
-        failure.__cause__ = error
-        self._end(failure)
+        self._end(broken_down(self.name, error))
 
     def _end(self, failure: BaseException) -> None:
         self._failure = failure
         self._is_over = True
-        if self._outbox is not NOT_JOINED:
-            self._outbox.close(failure)
+        if self._outboxes is not NOT_JOINED:
+            self._outboxes.close(failure)
+            self._channels.close()
         self._inbox.close(failure)
         self._member.disconnect_for_good()
         self._waiting.fail(failure)
@@ -254,7 +268,8 @@ class Group:
         if self._failure is not None:
             await self._member.stop()
             return
-        self._outbox.close()
+        self._outboxes.close()
+        self._channels.close()
         try:
             self._inbox.pause_no_more()  # the answers have to be read
             unsent = await self._safety.before_leaving(self.name)
@@ -301,7 +316,7 @@ class Group:
         Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
         """
         try:
-            return self._outbox.publish(subject, payload, attributes or None)
+            return self._outboxes.publish(subject, payload, attributes or None)
         except (TypeError, ValueError) as error:
             raise not_an_event(error, [payload]) from None
 
@@ -313,7 +328,7 @@ class Group:
             try:
                 return self.publish(subject, payload, **attributes)
             except Full as full:
-                await self._waiting.until(partial(self._outbox.room, full.packets))
+                await self._waiting.until(partial(self._outboxes.room, full.packets))
 
     @at_home
     async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
@@ -321,13 +336,13 @@ class Group:
         at = 0
         while True:
             try:
-                taken, needed = self._outbox.take(subject, payloads, at)
+                taken, needed = self._outboxes.take(subject, payloads, at)
             except (TypeError, ValueError) as error:
                 raise not_an_event(error, payloads[at:]) from None
             at += taken
             if at >= len(payloads):
                 break
-            await self._waiting.until(partial(self._outbox.room, needed))
+            await self._waiting.until(partial(self._outboxes.room, needed))
         await asyncio.sleep(0)  # let the loop send and receive
 
     @at_home
@@ -353,21 +368,9 @@ class Group:
         long as they are away; Timeout after `timeout` seconds. Members that joined after the packet was published do
         not count.
         """
-        if packet.sender != self.me:
-            raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
         if not tells_stability(self._member.stack.settings):
             raise SettingError(f"protocol = {self.settings.protocol!r}: does not tell when a packet is stable")
-        if packet.seqno >= self._outbox.last:
-            raise ValueError(f"packet {packet}: has not been published yet")
-        self._outbox.send()
-        try:
-            await self._waiting.until(partial(self._is_stable, packet.seqno), timeout)
-        except TimeoutError:
-            raise Timeout(f"packet {packet}: not every member has confirmed it after {timeout} s") from None
-
-    def _is_stable(self, seqno: int) -> bool:
-        alone = not self._member.stack.roster.others_owed() and self._member.stack.streams[self.me].next > seqno
-        return alone or self._member.stable_up_to.get(self.me, -1) >= seqno
+        await self._safety.stable(packet, timeout)
 
     # The network.
 
@@ -377,7 +380,7 @@ class Group:
 
         From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
         """
-        self._outbox.send()
+        self._outboxes.send()
         self._member.disconnect()
 
     @at_home
@@ -416,6 +419,7 @@ class Group:
         given = self.settings
         room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
         subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
+        self._channels.look()
         if wish is not None:
             subscription.wait_for_past()
             self._past.append((subscription, *wish))
@@ -438,6 +442,21 @@ class Group:
             self._inbox.past_known(subscription, held, positions, self._member.stack.roster)
         if self._past:
             asyncio.get_running_loop().call_soon(self._ask_for_past)
+
+    # Channels.
+
+    @at_home
+    def install_channels(self, channels: ChannelMap) -> None:
+        """Give the group another channel map, of a higher version: all members take it over by and by, losing nothing.
+
+        `channels()` is the map that this member knows.
+        """
+        self._channels.install(channels)
+
+    @at_home
+    def channels(self) -> ChannelMap | None:
+        """The channel map, which says which subjects go to which channel; None if all go to channel 0."""
+        return self._channels.map
 
     # Inspecting.
 

@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Callable
 
 from gossamer.core.effects import (
+    BecomeListener,
     BecomeMember,
     BecomeStranger,
     Deliver,
     Effect,
     ForgetSender,
+    InstallMap,
     MarkStable,
     NameTaken,
     PastKnown,
@@ -31,7 +33,7 @@ _AT_ONCE_BYTES = 1 << 20
 
 FOR_APPLICATION = (
     *(Deliver, ReportLost, TakeBack, MarkStable, ForgetSender),
-    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken),
+    *(BecomeMember, BecomeListener, BecomeStranger, InstallMap, Refuse, PastKnown, NameTaken),
 )
 """The effects that concern the application."""
 

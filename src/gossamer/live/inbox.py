@@ -15,12 +15,13 @@ from time import time
 from weakref import WeakValueDictionary
 
 from gossamer.core.effects import ReportLost
-from gossamer.core.ids import Phase
+from gossamer.core.ids import Phase, owner_of
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
 from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
+from gossamer.live.switches import Switches
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
@@ -72,6 +73,12 @@ class Inbox:
         self._keys = counting()
         self._everything: dict[int, None] = {}  # subscriptions that match everything; replaced, never changed
         self._selective = False
+        self.switches: Switches | None = None
+        """What waits for another channel, once there is a channel map."""
+
+    def patterns(self) -> list[str]:
+        """What the application subscribes to now."""
+        return [word for some in list(self._subscriptions.values()) for word in some.pattern.split()]
 
     @property
     def waiting(self) -> int:
@@ -129,7 +136,14 @@ class Inbox:
         self.look()
 
     def delivered(self, run: Run, phase: Phase) -> None:
-        """Offer packets whose turn has come."""
+        """Offer packets whose turn has come in their stream, if they do not have to wait for another channel."""
+        if self.switches is None:
+            self._deliver(run, phase)
+        elif run := self.switches.pass_on(run, phase, self._marks, self.delivered):
+            self._deliver(run, phase)
+            self.switches.went_on(self._marks)
+
+    def _deliver(self, run: Run, phase: Phase) -> None:
         sender = run[0].sender
         mark = self._marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
@@ -141,7 +155,7 @@ class Inbox:
         self._marks[sender] = run[-1].seqno + 1
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self.me,), packet, phase)
-        rung = "own" if sender == self.me else phase
+        rung = "own" if owner_of(sender) == self.me else phase
         if not self._subscriptions:  # nobody subscribes: it is enough to count
             self.received[rung] += count_in_run(run)
             return
@@ -161,6 +175,8 @@ class Inbox:
 
     def given_up(self, effect: ReportLost) -> None:
         """Report a gap that nobody could fill, when its turn has come."""
+        if self.switches is not None and self.switches.holds(effect, self.given_up):
+            return
         lost = Lost(effect.sender, effect.first, effect.last, effect.reason)
         mark = self._marks.get(effect.sender, 0)
         for subscription in list(self._subscriptions.values()):
@@ -174,6 +190,8 @@ class Inbox:
             self._recorder.lost(time(), self.me, effect)
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
+        if self.switches is not None:
+            self.switches.went_on(self._marks)
 
     def taken_back(self, sender: int, first: int) -> None:
         """What was reported as lost from `first` on comes after all, and is new."""
@@ -183,6 +201,8 @@ class Inbox:
         """Forget a sender that left, and of which everything was delivered; not at once, since it may resume."""
         self._reassembler.forget(sender)
         self._report_abandoned()
+        if self.switches is not None:
+            self.switches.went_on(self._marks)
         self._left.pop(sender, None)
         self._left[sender] = None
         if len(self._left) > _LEFT_MAX:
@@ -215,6 +235,10 @@ class Inbox:
             if sender in held and first < held[sender].first:
                 lost = Lost(sender, first, held[sender].first - 1, "collected")
                 subscription.offer_loss(lost)
+
+    def missed(self, why: str) -> None:
+        """Events may have been missed, of which nobody can say what they were."""
+        self._report(Lost(-1, -1, -1, why))
 
     def past_unknown(self, subscription: Subscription) -> None:
         """No logger told us of the past: report that, and go on with the present."""

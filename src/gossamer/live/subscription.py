@@ -13,6 +13,7 @@ from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
+from gossamer.core.ids import owner_of
 from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
@@ -104,7 +105,7 @@ class Subscription:
 
     def offer(self, events: list[Event], size_bytes: int) -> None:
         """Take these events, all of one sender, unless there is no room."""
-        if events[0].sender == self._not_from:
+        if owner_of(events[0].sender) == self._not_from:
             return
         if self.is_full and self._refuses(events[0].sender, events[0].seqno, events[-1].seqno, _NOT_READ):
             return

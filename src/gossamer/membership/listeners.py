@@ -12,12 +12,13 @@ To stop listening takes effect at once: what is missing is not awaited any more,
 from collections.abc import Mapping
 from math import inf
 
+from gossamer.core.channels import listen, unlisten
 from gossamer.core.effects import HearChannels, Multicast, Unicast
 from gossamer.core.ids import channel_of, channels_in, owner_of
 from gossamer.core.inputs import ListenAsked
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung
-from gossamer.core.messages import ChannelsSeen, WantChannels
 from gossamer.core.packet_sets import Horizon
+from gossamer.core.views import ChannelsSeen, WantChannels
 
 _TRIES_ALONE = 3
 """If nobody else listens, a channel is asked for this often before it counts as silent."""
@@ -70,9 +71,9 @@ class Listeners(Rung):
         out.append(HearChannels(ladder.wanted_channels))
         ended = ladder.streams.channels & ~ladder.wanted_channels
         if ended:
-            ladder.unlisten(now, ended, out)
+            unlisten(ladder, now, ended, out)
         if not ladder.membership.self_organized:
-            ladder.listen(now, ladder.wanted_channels, wish.horizon, out)
+            listen(ladder, ladder.wanted_channels, wish.horizon, out)
         elif ladder.is_member:
             self._begin(now, out)
 
@@ -136,7 +137,7 @@ class Listeners(Rung):
         """Begin to listen where enough have answered."""
         settled = sum(1 << channel for channel in channels_in(self._missing()) if self._is_known(channel))
         if settled:
-            self.ladder.listen(now, settled, self._seen, out)
+            listen(self.ladder, settled, self._seen, out)
         if not self._missing():
             self._timer.set(inf)
 

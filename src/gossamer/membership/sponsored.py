@@ -23,8 +23,10 @@ that is not back when everything that it could claim has timed out is taken to h
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 
+from gossamer.core.channels import unlisten
 from gossamer.core.declares import JOINING as JOINING_ALLOWED
 from gossamer.core.declares import LOGGERS, Declares
 from gossamer.core.effects import BecomeMember, BecomeStranger, Multicast, NameTaken, Note, Unicast
@@ -51,11 +53,9 @@ _REMEMBERED_S = 7200.0
 """A member that left is remembered for this long: one that is away for longer still knows it, and brings it back."""
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
-_NEWS_S = 10.0
-_NEWS_MAX = 50
+_NEWS_S, _NEWS_MAX = 10.0, 50
 """Where there is no logger to remember it, a member that leaves tells who has left within this time, up to so many."""
-_WRITTEN_S = 1.77e9
-_AHEAD_S = 100 * 365 * 86_400.0
+_WRITTEN_S, _AHEAD_S = 1.77e9, 100 * 365 * 86_400.0
 """An entry is at most a century ahead of our clock, or of 2026 if our clock was never set; else it is ignored. So a lie
 about a member leaves it room to refute it, and clocks may differ by years."""
 _PATIENCE = 16
@@ -162,7 +162,7 @@ class Sponsored(Membership):
         fresher = entry.freshness + 1
         if entry.status == JOINING and entry.member not in self._absentees:
             return MemberEntry(entry.member, LEFT, fresher, entry.logger)
-        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address, channels=entry.channels)
+        return replace(entry, status=DISCONNECTED, freshness=fresher, name="")
 
     def _forget_newcomers(self, now: float, out: Effects) -> None:
         gone = self._absentees.never_came(now, [e for e in self._view.newcomers() if e.member != self.ladder.me])
@@ -257,7 +257,7 @@ class Sponsored(Membership):
     def _entry(self, status: int) -> MemberEntry:
         me = self.ladder
         wanted = 0 if me.is_logger else me.wanted_channels & ~1
-        return MemberEntry(me.me, status, self._freshness, me.is_logger, me.address, me.name, wanted)
+        return MemberEntry(me.me, status, self._freshness, me.is_logger, me.address, me.name, wanted, me.known_map)
 
     def declare_channels(self, now: float, out: Effects) -> None:
         """Tell everybody what this member wants to listen to now."""
@@ -311,7 +311,7 @@ class Sponsored(Membership):
     def _become_member(self, now: float, out: Effects) -> None:
         """In channel 0; to others the member listens once it knows from where on (`listeners`)."""
         if not self.ladder.is_logger:
-            self.ladder.unlisten(now, self.ladder.streams.channels, out)
+            unlisten(self.ladder, now, self.ladder.streams.channels, out)
         hears, me = self.ladder.streams.hears, self.ladder.me
         self._t_join = {s: last for s, last in self._t_join.items() if hears(s) or owner_of(s) == me}
         self.ladder.begin(self._t_join)
@@ -495,5 +495,6 @@ class Sponsored(Membership):
             {e.member: e.address for e in view.alive() if e.address},
             view.signature(),
             {e.member: e.channels for e in view.alive() if e.channels},
+            {e.member: e.map for e in view.alive() if e.map},
         )
         self.ladder.install_view(now, roster, out)

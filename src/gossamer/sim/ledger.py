@@ -38,6 +38,7 @@ class Ledger:
     def __init__(self, members: int) -> None:
         self._members = members
         self._records: dict[int, dict[int, _Record]] = {}
+        self._forgotten: dict[int, int] = {}  # by stream: what its sender had published when it lost its memory
         self._latencies = array("d")  # as they happened, each with the number of members it holds for
         self._repeats = array("q")
         self._log = array("q")  # every delivery in order: sender, seqno, members; hashed now and then
@@ -107,8 +108,9 @@ class Ledger:
         """
         for sender, records in self._of_channel(channel):
             last = horizon.get(sender)
+            forgotten = self._forgotten.get(sender, -1)
             for seqno, record in records.items():
-                if last is None or seqno <= last or owner_of(sender) == member:
+                if last is None or seqno <= max(last, forgotten) or owner_of(sender) == member:
                     self._excuse(now, record, member)
                 elif record.states[member] == _NOT_OWED:
                     record.states[member] = _OWED
@@ -130,8 +132,9 @@ class Ledger:
 
     def excuse_sender(self, now: float, sender: int) -> None:
         """What `sender` published so far may never arrive, if it has not yet (000 §6.1)."""
-        for records in [records for stream, records in self._records.items() if owner_of(stream) == sender]:
-            for record in records.values():
+        for stream in [stream for stream in self._records if owner_of(stream) == sender]:
+            self._forgotten[stream] = max(self._records[stream])
+            for record in self._records[stream].values():
                 for member in range(self._members):
                     self._excuse(now, record, member)
 

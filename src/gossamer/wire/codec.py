@@ -20,7 +20,6 @@ from gossamer.core.ids import Phase
 from gossamer.core.messages import (
     Ack,
     AskAll,
-    ChannelsSeen,
     Collected,
     Confirm,
     Confirmed,
@@ -55,12 +54,23 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
-    WantChannels,
     Where,
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
-from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, NewView, ViewBeat, ViewReady
+from gossamer.core.views import (
+    ChannelsSeen,
+    EnterView,
+    Excluded,
+    Flush,
+    FlushAnswer,
+    MapIs,
+    NewView,
+    ViewBeat,
+    ViewReady,
+    WantChannels,
+    WhichMap,
+)
 from gossamer.wire import gossip
 from gossamer.wire.fields import (
     BYTES,
@@ -160,6 +170,8 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
     WantChannels: (70, (("entry", ENTRY), ("channels", CHANNEL_SET), ("resume", FLAG))),
     ChannelsSeen: (71, (("freshness", NUMBER), ("channels", CHANNEL_SET), ("seen", HORIZON))),
+    WhichMap: (72, (("map", CHANNEL_SET),)),
+    MapIs: (73, (("map", CHANNEL_SET), ("content", BYTES))),
     StablePoll: (60, (("last", LAST), ("stable", LAST))),
     ViewBeat: (61, (("view", NUMBER), ("attempt", NUMBER), ("settled", FLAG))),
     EnterView: (62, (("entry", ENTRY), ("first", NUMBER))),

@@ -1,6 +1,6 @@
 """Events <-> the body of a packet: many events, or (see `fragments`) a part of one.
 
-0  kind of the body, 1 byte: 1 events, 2 a fragment
+0  kind of the body, 1 byte: 1 events, 2 a fragment, 3 a switch (see `switches`)
 1  time, 8 bytes: nanoseconds since the epoch, when the first event of the packet was published
 9  blocks (see `blocks`), to the end of the body
 """
@@ -11,6 +11,7 @@ from itertools import accumulate, repeat
 from struct import Struct, error
 from typing import Final, NamedTuple
 
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.names import name_of
 from gossamer.core.packets import Packet, Run
 from gossamer.wire import blocks
@@ -26,13 +27,14 @@ __all__ = [
     "Packer",
     "count_events",
     "is_fragment",
+    "is_switch",
     "pack_equal",
     "unpack",
     "unpack_simple",
 ]
 
 BODY: Final = Struct("!BQ")
-EVENTS, FRAGMENT = 1, 2
+EVENTS, FRAGMENT, SWITCH = 1, 2, 3
 _SIMPLE: Final = Struct("!BQBHHH")
 """The head of a body and of its first block, together."""
 
@@ -61,6 +63,16 @@ class Event(NamedTuple):
     def source(self) -> str:
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
+
+    @property
+    def channel(self) -> int:
+        """The channel that it came by. `sender` is the stream of its publisher in that channel."""
+        return channel_of(self.sender)
+
+    @property
+    def member(self) -> int:
+        """The member that published it; in channel 0 that is the `sender`."""
+        return owner_of(self.sender)
 
 
 class Packer:
@@ -283,7 +295,9 @@ def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> by
 def unpack(packet: Packet) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
     events: list[Event] = []
-    return events if unpack_simple([packet], 0, events) else _unpack_blocks(packet)
+    if unpack_simple([packet], 0, events) or is_switch(packet.body):
+        return events
+    return _unpack_blocks(packet)
 
 
 def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
@@ -404,6 +418,11 @@ def _count_simple(body: bytes) -> int:
 def is_fragment(body: bytes) -> bool:
     """Whether a body is for a `Reassembler`, not for `unpack`."""
     return body[:1] == b"\x02"
+
+
+def is_switch(body: bytes) -> bool:
+    """Whether a body holds no events, but says where its stream goes on (see `switches`)."""
+    return body[:1] == b"\x03"
 
 
 def _time(body: bytes) -> float:

@@ -17,8 +17,8 @@ PHASES: tuple[Phase, ...] = (FIRST_PASS, PEER, LOGGER)
 
 _ADDRESS_BYTES_MAX = 64
 _NAME_BYTES_MAX = 400
-_NAMED, _LISTENS = 16, 32
-"""The bits that say that a name, and a set of channels, follow; the statuses are below them."""
+_NAMED, _LISTENS, _MAPPED = 16, 32, 64
+"""The bits that say that a name, a set of channels, and a channel map follow; the statuses are below them."""
 _CHANNEL_SET_BYTES_MAX = CHANNELS_MAX // 8
 
 Raw = bytes | memoryview
@@ -217,12 +217,12 @@ class _Entry:
         for text in (value.address, value.name) if value.name else (value.address,):
             varint.put(out, len(text.encode()))
             out += text.encode()
-        if value.channels:
-            CHANNEL_SET.put(out, value.channels)
+        for number in filter(None, (value.channels, value.map)):
+            CHANNEL_SET.put(out, number)
 
     def size(self, value: MemberEntry) -> int:
         texts = [len(text.encode()) for text in ((value.address, value.name) if value.name else (value.address,))]
-        listens = CHANNEL_SET.size(value.channels) if value.channels else 0
+        listens = sum(map(CHANNEL_SET.size, filter(None, (value.channels, value.map))))
         return sum(map(varint.size, (value.member, _flags(value), value.freshness, *texts))) + sum(texts) + listens
 
     def get(self, data: Raw, at: int) -> tuple[MemberEntry, int]:
@@ -240,11 +240,16 @@ class _Entry:
         if status & _LISTENS:
             channels, at = CHANNEL_SET.get(data, at)
             status ^= _LISTENS
-        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address, name, channels), at
+        known_map = 0
+        if status & _MAPPED:
+            known_map, at = CHANNEL_SET.get(data, at)
+            status ^= _MAPPED
+        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address, name, channels, known_map), at
 
 
 def _flags(entry: MemberEntry) -> int:
-    return entry.status << 1 | entry.logger | (_NAMED if entry.name else 0) | (_LISTENS if entry.channels else 0)
+    more = (_NAMED if entry.name else 0) | (_LISTENS if entry.channels else 0) | (_MAPPED if entry.map else 0)
+    return entry.status << 1 | entry.logger | more
 
 
 def _text(data: Raw, at: int, bytes_max: int) -> tuple[str, int]:
@@ -255,7 +260,7 @@ def _text(data: Raw, at: int, bytes_max: int) -> tuple[str, int]:
 
 
 class _ChannelSet:
-    """A set of channels, a bit for each: bytes, the least significant first."""
+    """A set of channels, a bit for each, or another number of up to 16 bytes: the least significant first."""
 
     def put(self, out: bytearray, value: int) -> None:
         length = (value.bit_length() + 7) // 8
