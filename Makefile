@@ -2,7 +2,7 @@
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-SOURCES := $(wildcard src tests benchmarks tools)
+SOURCES := $(wildcard src tests benchmarks tools examples)
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
@@ -16,7 +16,7 @@ setup: $(INSTALLED) java namespaces ## make .venv with everything; get Java for 
 $(INSTALLED): pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh venv
 	@echo "setup: installing into .venv, one or two minutes the first time"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	@touch $@
 
 java: $(INSTALLED)

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import gossamer
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
-from gossamer.store import Entry, open_store
+from gossamer.store import LogEntry, open_store
 from gossamer.wire import Header, encode
 from gossamer.wire.events import Packer
 
@@ -167,7 +167,7 @@ def run_store(folder: Path) -> tuple[int, float]:
                     count += 1
                 now = time.time_ns()
                 packet = Packet(1, seqno, packer.body(now))
-                batch.append(Entry(1, seqno, now, encode(header, Data(packet))))
+                batch.append(LogEntry(1, seqno, now, encode(header, Data(packet))))
                 seqno += 1
             store.append(batch)
         return count, perf_counter() - started

@@ -25,7 +25,7 @@ from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
 from gossamer.pipeline import LogSource
 from gossamer.pipeline.session import running
-from gossamer.store import Entry, open_store
+from gossamer.store import LogEntry, open_store
 from gossamer.wire import Header, encode
 from gossamer.wire.codec import DATA_BYTES
 from gossamer.wire.events import Packer
@@ -49,7 +49,7 @@ def fill(path: Path, events: int, datagram_bytes: int) -> int:
             datagrams = [
                 encode(Header(7, sender), Data(Packet(sender, seqno, body))) for seqno, body in enumerate(bodies)
             ]
-            store.append(Entry(sender, seqno, 0, datagram) for seqno, datagram in enumerate(datagrams))
+            store.append(LogEntry(sender, seqno, 0, datagram) for seqno, datagram in enumerate(datagrams))
             packets += len(datagrams)
     return packets
 

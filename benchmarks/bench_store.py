@@ -22,7 +22,7 @@ from time import perf_counter
 from zlib import crc32
 
 from gossamer.core.ranges import RangeSet
-from gossamer.store import Entry, open_store
+from gossamer.store import LogEntry, open_store
 
 QUICK = "--quick" in sys.argv
 PACKETS = 20_000 if QUICK else 100_000
@@ -31,10 +31,10 @@ SENDER = 7
 Times = dict[str, float]
 
 
-def entries() -> list[Entry]:
+def entries() -> list[LogEntry]:
     """The packets to store; all are different."""
     random = Random(1)
-    return [Entry(SENDER, seqno, seqno, random.randbytes(1_400)) for seqno in range(PACKETS)]
+    return [LogEntry(SENDER, seqno, seqno, random.randbytes(1_400)) for seqno in range(PACKETS)]
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -44,12 +44,12 @@ def timed(work: Callable[[], object]) -> float:
     return perf_counter() - started
 
 
-def batches(packets: list[Entry], size: int) -> list[list[Entry]]:
+def batches(packets: list[LogEntry], size: int) -> list[list[LogEntry]]:
     """The packets, `size` at a time."""
     return [packets[at : at + size] for at in range(0, len(packets), size)]
 
 
-def run_store(folder: Path, packets: list[Entry], size: int) -> Times:
+def run_store(folder: Path, packets: list[LogEntry], size: int) -> Times:
     """One run of ours."""
     with open_store(folder) as store:
 
@@ -71,7 +71,7 @@ def run_store(folder: Path, packets: list[Entry], size: int) -> Times:
         return times
 
 
-def run_sqlite(folder: Path, packets: list[Entry], size: int) -> Times:
+def run_sqlite(folder: Path, packets: list[LogEntry], size: int) -> Times:
     """One run of SQLite."""
     folder.mkdir()
     database = sqlite3.connect(folder / "log.sqlite", isolation_level=None)
@@ -115,7 +115,7 @@ def median(runs: list[Times], what: str) -> float:
     return statistics.median(run[what] for run in runs)
 
 
-def compare(size: int, packets: list[Entry]) -> None:
+def compare(size: int, packets: list[LogEntry]) -> None:
     """Measure both with batches of one size, alternately, and print the medians."""
     ours: list[Times] = []
     theirs: list[Times] = []

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gossamer.core.errors import Error as Error
+    from gossamer.core.errors import Misuse as Misuse
     from gossamer.core.say import Gap as Gap
     from gossamer.core.schema import SettingError as SettingError
     from gossamer.live.blocking import SyncGroup as SyncGroup
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from gossamer.live.errors import Full as Full
     from gossamer.live.errors import MemberFailed as MemberFailed
     from gossamer.live.errors import NameInUse as NameInUse
+    from gossamer.live.errors import NobodyListens as NobodyListens
+    from gossamer.live.errors import NoLogger as NoLogger
     from gossamer.live.errors import NotAMember as NotAMember
     from gossamer.live.errors import NotAnEvent as NotAnEvent
     from gossamer.live.errors import NotDurable as NotDurable
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from gossamer.live.notices import Notice as Notice
     from gossamer.live.notices import NoticeStream as NoticeStream
     from gossamer.live.sockets import TransportError as TransportError
+    from gossamer.live.subscription import Blocked as Blocked
     from gossamer.live.subscription import Lost as Lost
     from gossamer.live.subscription import Subscription as Subscription
     from gossamer.pipeline.session import PipelineError as PipelineError
@@ -47,16 +51,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "gossamer.core.errors": "Error",
+    "gossamer.core.errors": "Error Misuse",
     "gossamer.core.say": "Gap",
     "gossamer.core.schema": "SettingError",
     "gossamer.live.blocking": "SyncGroup SyncSubscription join_sync open_sync",
-    "gossamer.live.errors": "Full MemberFailed NameInUse NotAMember NotAnEvent NotDurable Overrun Timeout Unsent "
-    "WrongThread WrongType",
+    "gossamer.live.errors": "Full MemberFailed NameInUse NobodyListens NoLogger NotAMember NotAnEvent NotDurable "
+    "Overrun Timeout Unsent WrongThread WrongType",
     "gossamer.live.group": "Group join open_group",
     "gossamer.live.notices": "Notice NoticeStream",
     "gossamer.live.sockets": "TransportError",
-    "gossamer.live.subscription": "Lost Subscription",
+    "gossamer.live.subscription": "Blocked Lost Subscription",
     "gossamer.pipeline.session": "PipelineError",
     "gossamer.pubsub.subjects": "SubjectError",
     "gossamer.pubsub.where": "FilterError",

@@ -25,6 +25,7 @@ from gossamer.core.declares import (
     LOG_REPAIR,
     LOGGERS,
     MEANINGS,
+    ONE_ORDER,
     STABILITY_TOLD,
     Declares,
 )
@@ -41,6 +42,7 @@ from gossamer.flow.listening import Listening
 from gossamer.flow.pacing import PacedFlow
 from gossamer.flow.slowest import SlowestWindow
 from gossamer.kernel.confirmation import Confirmation
+from gossamer.kernel.letters import Letters
 from gossamer.kernel.presence import Presence
 from gossamer.kernel.retirement import Retirement
 from gossamer.kernel.whereabouts import Whereabouts
@@ -56,6 +58,7 @@ from gossamer.membership.suspicion import Suspicion
 from gossamer.membership.synchronous import Synchronous
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
+from gossamer.ordering.total import Central, Total
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
@@ -88,7 +91,12 @@ MEMBERSHIPS: Final[Mapping[str, type[Membership]]] = {
     "sponsored": Sponsored,
     "synchronous": Synchronous,
 }
-ORDERS: Final[Mapping[str, type[Order]]] = {"none": Unordered, "fifo": Fifo}
+ORDERS: Final[Mapping[str, type[Order]]] = {
+    "none": Unordered,
+    "fifo": Fifo,
+    "total": Total,
+    "central": Central,
+}
 STABILITIES: Final[Mapping[str, type[Rung]]] = {
     "aged": AgedStability,
     "acknowledged": AcknowledgedStability,
@@ -109,8 +117,8 @@ _SWITCHES: Final[Mapping[str, Declares]] = {  # settings that change what anothe
     "found_after": Declares(needs=(JOINING,)),
     "loggers": Declares(needs=(LOG_REPAIR,), provides=(LOGGERS,)),
 }
-_CHANNELS: Final = Declares(excludes=(AGREED_VIEWS, STABILITY_TOLD))
-"""What all members agree on, in views or because their senders asked them, is one for the whole group as yet."""
+_CHANNELS: Final = Declares(excludes=(AGREED_VIEWS, ONE_ORDER, STABILITY_TOLD))
+"""What all members agree on, in views, in one order or because senders ask them, is one for the whole group as yet."""
 _KERNEL: Final = ("no-bogus", "at-most-once")
 """What the stack itself promises, whatever its rungs."""
 
@@ -155,6 +163,8 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs.append(membership)
     if settings.channels > 1:
         rungs += [Listeners(ladder), ChannelMaps(ladder)]
+    if membership.self_organized:
+        rungs.append(Letters(ladder))  # only live applications write them
     can_leave = repairs and not any(repair.by_multicast for repair in repairs)
     if settings.unlisten_after and settings.dissemination == "multicast" and can_leave:
         rungs.append(Listening(ladder))  # there is something to leave, and a way to do without it

@@ -413,6 +413,7 @@ class Stack:
     def begin(self, horizon: Horizon) -> None:
         """The member takes part from here on: it is owed what comes after `horizon`."""
         self.is_member = True
+        self.order.begun()
         for sender, last in horizon.items():
             if owner_of(sender) != self.me and self.streams.hears(sender):
                 self.streams.begin(sender, last + 1)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gossamer.wire.events import Packer
 from gossamer.wire.fragments import fragments
 from gossamer.wire.keys import KeyRing, new_key, parse_key
 from gossamer.wire.sealing import Sealer
+from tests.live import members as live
 
 TIME_NS = 1_700_000_000_000_000_000
 PACKETS, EVENTS = 300, 5
@@ -204,3 +206,50 @@ def test_an_error_is_one_clear_line(gossamer, store: Path, tmp_path: Path) -> No
     expect_one_line(gossamer("log", "export", tmp_path / "nowhere", "--out", tmp_path / "x.jsonl"), "there is no store")
     expect_one_line(gossamer("log", "export", store, "--out", tmp_path / "x.csv"), ".parquet or .jsonl")
     expect_one_line(gossamer("log", "export", store, "--out", tmp_path / "no" / "x.jsonl"), "No such file")
+
+
+def test_the_log_shows_its_durable_readers_and_forgets_them(tmp_path):
+    group, place = f"durable {os.getpid()}", live.settings()
+    store = str(tmp_path / "log")
+    with live.processes() as start:
+        logger = start(place, "logger", group, "--store", store)
+        logger.popen.stderr.readline()
+        first = start(place, "sub", group, "--durable", "billing", "--start", "beginning", "--count", "3")
+        assert start(place, "pub", group, "bill", "--count", "3", "--wait", "2").wait()[0] == 0
+        assert first.wait()[:2] == (0, "bill 0\nbill 1\nbill 2\n")
+        assert start(place, "pub", group, "more", "--count", "2").wait()[0] == 0
+        second = start(place, "sub", group, "--durable", "billing", "--count", "2")
+        assert second.wait()[:2] == (0, "more 0\nmore 1\n")
+        shown = gossamer_command("log", "consumers", store, "--json")
+        (row,) = json.loads(shown.stdout)
+        assert (row["name"], row["kind"]) == ("billing", "subscriber")
+        assert "billing" in gossamer_command("log", "consumers", store).stdout
+        tail = gossamer_command("log", "tail", store, "--last", "2")
+        assert tail.stdout.splitlines() == ["more 0", "more 1"]
+        following = subprocess.Popen(
+            [sys.executable, "-m", "gossamer", "log", "tail", store, "-f", "--last", "0", "--count", "1", "--json"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            while following.poll() is None:
+                start(place, "pub", group, "late", "now").wait()
+            assert json.loads(following.stdout.read())["subject"] == "late"
+        finally:
+            following.kill()
+            following.wait()
+        assert gossamer_command("log", "forget", store, "billing").returncode == 0
+        again = gossamer_command("log", "forget", store, "billing")
+        assert (again.returncode, again.stderr) == (1, f"{store}: no durable reader 'billing'; there are: none\n")
+        assert gossamer_command("log", "consumers", store).stdout == f"{store}: no durable readers\n"
+
+
+def test_a_durable_sub_without_a_logger_says_what_to_start():
+    with live.processes() as start:
+        status, out, err = start(live.settings(), "sub", f"none {os.getpid()}", "--durable", "x").wait()
+    assert (status, out) == (1, "")
+    assert "start one with `gossamer logger" in err
+
+
+def gossamer_command(*words):
+    return subprocess.run([sys.executable, "-m", "gossamer", *words], capture_output=True, text=True, timeout=60)

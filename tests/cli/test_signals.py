@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import random
+import re
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +65,90 @@ def test_a_shell_completes_commands():
     script = "from gossamer.cli import main; import sys; sys.argv = ['gossamer']; main()"
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["doctor"]
+
+
+# Waits.
+
+
+def on_a_terminal(*line: str, enough: str, environment: dict[str, str]) -> str:
+    """What a command shows on a terminal until it has shown `enough`; then it is interrupted."""
+    pid, terminal = pty.fork()
+    if not pid:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execve(sys.executable, [sys.executable, "-m", "gossamer", *line], environment)
+    shown = ""
+    end = time.monotonic() + 60
+    try:
+        with contextlib.suppress(OSError):  # it has ended
+            while enough not in shown and time.monotonic() < end:
+                shown += os.read(terminal, 65_536).decode()
+            os.write(terminal, b"\x03")
+            while time.monotonic() < end:
+                shown += os.read(terminal, 65_536).decode()
+    finally:
+        os.close(terminal)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 130
+    return shown
+
+
+@pytest.fixture
+def alone() -> dict[str, str]:
+    return os.environ | {"GOSSAMER_ADDRESS": f"239.192.77.13:{random.randint(20_000, 60_000)}"}
+
+
+@pytest.mark.parametrize(
+    ("line", "enough"),
+    [
+        ("pub quotes a --wait 3", "waiting for 3 other members of group quotes"),
+        ("members quotes --wait 30", "asking the members of group quotes"),
+        ("bench --seconds 20", "publishing"),
+        ("demo --members 2 --events 1000000", "deliveries"),
+        ("simulate churn --set duration=1000", "churn"),
+    ],
+)
+def test_a_long_wait_is_explained_on_a_terminal_and_ends_at_an_interrupt_without_a_traceback(line, enough, alone):
+    shown = on_a_terminal(*line.split(), enough=enough, environment=alone)
+    assert enough in shown
+    assert "Traceback" not in shown
+
+
+def limit_files() -> None:
+    """As a disk of 40 MB."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40 << 20, 40 << 20))
+
+
+def test_pub_says_that_a_disk_is_full_and_gives_up_after_its_timeout(alone, tmp_path):
+    command = [sys.executable, "-m", "gossamer"]
+    logger = subprocess.Popen(
+        [*command, "logger", "quotes", "--store", str(tmp_path / "log")],
+        env=alone | {"GOSSAMER_NAME": "keeper"},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit_files,
+    )
+    try:
+        assert "logging group quotes" in logger.stderr.readline()
+        line = [*command, "pub", "quotes", "big", "--stdin", "--timeout", "4"]
+        lines = (b"x" * 500_000 + b"\n") * 100
+        done = subprocess.run(line, input=lines, env=alone, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 1
+        assert b"waiting for logger keeper, which accepts nothing more" in done.stderr
+        assert b"left with" in done.stderr
+    finally:
+        logger.kill()
+        logger.communicate()
+
+
+def test_the_unit_for_systemd_in_the_docs_is_valid(tmp_path):
+    verify = shutil.which("systemd-analyze")
+    if verify is None:
+        pytest.skip("the unit in docs/operations.md was not verified: no systemd-analyze")
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
+    unit = re.search(r"```ini\n(\[Unit\].*?)```", page, re.DOTALL)[1]
+    file = tmp_path / "gossamer-quotes.service"
+    file.write_text(unit.replace("/opt/gossamer/bin/gossamer", sys.executable))
+    done = subprocess.run([verify, "verify", "--man=no", file], capture_output=True, text=True, timeout=60, check=False)
+    said = [line for line in done.stderr.splitlines() if file.name in line]
+    assert done.returncode == 0, done.stderr
+    assert said == []

@@ -34,6 +34,21 @@ def test_an_event_reaches_every_member_and_the_publisher_itself():
     run(story())
 
 
+def test_a_member_tells_what_it_subscribes_to():
+    async def story():
+        async with gossamer.join(GROUP, settings()) as group:
+            first = group.subscribe("quotes.nyse.*", "news.>")
+            second = group.subscribe("quotes.nyse.*", where="price > 100")
+            assert group.stats()["subscriptions"] == {"patterns": ["news.>", "quotes.nyse.*"], "left_out": 0}
+            first.close()
+            many = [group.subscribe(f"long.{'x' * 200}.{n}") for n in range(60)]
+            told = group.stats()["subscriptions"]
+            assert 30 < len(told["patterns"]) < 60
+            assert told["left_out"] == len({s.pattern for s in (second, *many)}) - len(told["patterns"])
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     "chances", [{}, {"loss": 0.05}, {"loss": 0.2, "duplicate": 0.1, "reorder": 0.3}, {"corrupt": 0.05}]
 )

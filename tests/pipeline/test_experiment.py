@@ -164,7 +164,7 @@ def apart() -> Iterator[work.Apart]:
 def test_runs_share_a_process_until_one_goes_wrong(
     apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "_simulate", lambda run, traces: {"events": os.getpid() // (run.seed != 3)})
+    monkeypatch.setattr(work, "_result", lambda run, traces: {"events": os.getpid() // (run.seed != 3)})
 
     seen = [work.do(a_run(seed=seed), tmp_path, apart) for seed in (1, 2, 3, 4, 5)]
 
@@ -180,7 +180,7 @@ def test_the_time_limit_is_for_each_run(apart: work.Apart, tmp_path: Path, monke
             pass
         return {"events": os.getpid()}
 
-    monkeypatch.setattr(work, "_simulate", busy)
+    monkeypatch.setattr(work, "_result", busy)
 
     seen = [work.do(a_run(time_limit=1.0), tmp_path, apart) for _ in range(4)]
 
@@ -205,7 +205,7 @@ def test_a_run_that_hangs_is_a_row_with_its_reason(apart: work.Apart, tmp_path: 
 def test_a_run_that_takes_too_much_memory_is_a_row_with_its_reason(
     apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "_simulate", lambda run, traces: {"events": len(bytearray(2**28))})
+    monkeypatch.setattr(work, "_result", lambda run, traces: {"events": len(bytearray(2**28))})
 
     row = work.do(a_run(memory_limit=64), tmp_path, apart)
 
@@ -214,7 +214,7 @@ def test_a_run_that_takes_too_much_memory_is_a_row_with_its_reason(
 
 
 def test_a_run_whose_process_dies_is_a_row(apart: work.Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "_simulate", lambda run, traces: __import__("os")._exit(7))
+    monkeypatch.setattr(work, "_result", lambda run, traces: __import__("os")._exit(7))
 
     row = work.do(a_run(), tmp_path, apart)
 

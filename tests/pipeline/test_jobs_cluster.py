@@ -1,4 +1,4 @@
-"""A standalone cluster on loopback, whose workers have no gossamer of their own, reads the log."""
+"""A standalone cluster on loopback, whose workers have no gossamer of their own, reads the log and maps channels."""
 
 import os
 import socket
@@ -21,6 +21,7 @@ PATIENCE_S = 120.0
 READ = """
 import sys
 from gossamer.pipeline import LogSource
+from gossamer.pipeline.channels.job import map_channels
 from gossamer.pipeline.session import running
 
 def where(batches):
@@ -32,7 +33,8 @@ with running("cluster test", sys.argv[1]) as spark:
     spark.dataSource.register(LogSource)
     log = spark.read.format("gossamer").option("store", sys.argv[2]).load()
     files = log.limit(1).mapInArrow(where, "file string").collect()
-    sys.stdout.write(f"{log.count()} {files[0].file}")
+    waste = map_channels(spark, log, {"quotes.a": ("ann",), "quotes.b": ("bob",)}, 3).facts["waste"]
+    sys.stdout.write(f"{log.count()} {files[0].file} {waste['map']} {waste['one_channel']}")
 """
 
 
@@ -70,7 +72,7 @@ def wait_for(text: str, log: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_standalone_cluster_reads_the_log_with_the_package_that_it_is_sent(tmp_path: Path):
+def test_a_standalone_cluster_reads_the_log_and_maps_channels_with_the_package_that_it_is_sent(tmp_path: Path):
     with open_store(tmp_path / "store") as log:
         log.append(simple(5, range(50)))
     port, page = free_port(), free_port()
@@ -91,6 +93,7 @@ def test_a_standalone_cluster_reads_the_log_with_the_package_that_it_is_sent(tmp
         )
 
     assert read.returncode == 0, read.stderr[-2000:]
-    count, file = read.stdout.split()
+    count, file, waste, before = read.stdout.split()
     assert count == "150"
     assert ".zip" in file
+    assert (float(waste), float(before)) == (0, 150)

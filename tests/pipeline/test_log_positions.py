@@ -1,12 +1,10 @@
 """How far a stream may read: all that is there, nothing that may still come, and never past a loss in silence."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gossamer.core.ranges import RangeSet
 from gossamer.pipeline.options import parse_keys
-from gossamer.pipeline.positions import Extent, from_offset, limited, parse, to_offset
+from gossamer.pipeline.positions import Extent, from_offset, parse, to_offset
 from gossamer.pipeline.session import PipelineError
 
 S = 17
@@ -69,27 +67,6 @@ def test_what_was_collected_after_it_was_read_is_no_loss():
     assert log.lost(S, 10, 21).ranges() == []
     assert log.lost(S, 7, 21).ranges() == [(7, 9)]
     assert log.lost(S, 7, 7).ranges() == []
-
-
-backlogs = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 50), st.integers(0, 1000)), min_size=1)
-
-
-@given(backlogs, st.integers(1, 300))
-def test_a_limit_is_kept_and_used_up_and_no_sender_goes_back(senders, most):
-    start = {sender: first for sender, (first, _) in senders.items()}
-    end = {sender: first + count for sender, (first, count) in senders.items()}
-
-    reached = limited(start, end, most)
-
-    assert all(start[sender] <= reached[sender] <= end[sender] for sender in senders)
-    taken = sum(reached.values()) - sum(start.values())
-    assert taken == min(most, sum(end.values()) - sum(start.values()))
-
-
-def test_a_small_sender_does_not_starve_beside_a_large_one():
-    start, end = {1: 0, 2: 0}, {1: 1_000_000, 2: 1}
-
-    assert limited(start, end, 10)[2] == 1
 
 
 def test_offsets_are_read_back_from_their_json():

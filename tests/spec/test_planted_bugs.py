@@ -17,12 +17,14 @@ from gossamer.core.ids import ALL_CHANNELS, channel_of
 from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
+from gossamer.core.places import GraphClosed, PlacesWanted, Sites
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import NewView
 from gossamer.logging.logger import Logger
 from gossamer.logging.send_buffer import SendBuffer
 from gossamer.ordering.fifo import Fifo, Waiting
 from gossamer.ordering.none import Unordered
+from gossamer.ordering.place_log import PlaceLog
 from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.last_numbers import LastNumbers
 from gossamer.repair.priority_lists import OwnList
@@ -89,6 +91,36 @@ ALONE = divided([[0], [1, 2, 3, 4, 5]])
 PAIRS = divided([[0, 1], [2, 3], [4, 5]])
 HALVES = divided([[0, 1], [2, 3, 4, 5]])
 DEAF = divided([[0, 1, 2], [3, 4, 5]], {"at": 0.85, "kind": "lose", "members": [4], "packets": 50})
+
+
+ONE_ORDER = scenario("rpbcast", loggers=0, membership="static", ordering="total", order_patience=0.3)
+PRIMARY_CUT_OFF = scenario(
+    "rpbcast",
+    [{"at": 0.5, "kind": "partition", "members": [[0, 3], [1, 2, 4, 5]], "for": 1.5}],
+    loggers=0,
+    membership="static",
+    ordering="total",
+    order_patience=0.3,
+)
+PRIMARY_GONE = scenario(
+    "rpbcast",
+    [
+        {"at": 0.3, "kind": "lose", "members": [1], "packets": 60},
+        {"at": 0.5, "kind": "crash", "members": [0], "memory": "kept", "for": 1.5},
+    ],
+    loggers=0,
+    membership="static",
+    ordering="total",
+    order_patience=0.3,
+)
+TWO_CUT_OFF = scenario(
+    "rpbcast",
+    [{"at": 0.5, "kind": "partition", "members": [[0, 3, 4, 5], [1, 2]], "for": 1.5}],
+    loggers=0,
+    membership="static",
+    ordering="total",
+    order_patience=0.3,
+)
 
 
 class DeliversTwice(Stack):
@@ -384,6 +416,78 @@ class ForgetsAChannel(Stack):
         return super().step(now, happened)
 
 
+class DeliversBeforeItIsPlaced(IgnoresOrder):
+    """One member hands over what comes before it is merged with what others sent."""
+
+    def __init__(self, me, *args, **kwargs):
+        Stack.__init__(self, me, *args, **kwargs)
+        if me == 4:
+            self.order = self.gaps._order = Unordered(self)
+            self._hooks.published[-1] = self.order.published
+
+
+class Pliable(PlaceLog):
+    """Whatever a later graph says goes, also of what is settled."""
+
+    __slots__ = ()
+
+    def take(self, first, segments, settled):
+        return super().take(first, segments, 0)
+
+
+class Rewrites(Stack):
+    """Something is wrong with how the order is kept."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        begin = self.order._begin_at
+
+        def begin_pliably(place, log):
+            log.__class__ = Pliable
+            begin(place, log)
+
+        self.order._begin_at = begin_pliably
+
+
+class SettlesAlone(Rewrites):
+    """A primary does not wait until most sites keep its places."""
+
+    def step(self, now, happened):
+        order = self.order
+        order._kept = dict.fromkeys(self.roster.members, order._log.end if order._log is not None else 0)
+        return super().step(now, happened)
+
+
+class OpensWithoutMost(Rewrites):
+    """Whoever closes a graph opens the next one, whether or not others have answered."""
+
+    def step(self, now, happened):
+        if self.order._log is not None:
+            sites = self.order._log._sites
+            sites[:] = [(place, EveryoneIsMost(known.primary, known.lives)) for place, known in sites]
+        return super().step(now, happened)
+
+
+class EveryoneIsMost(Sites):
+    def are_most(self, some):
+        return True
+
+
+class PrimaryThatRenumbers(Rewrites):
+    """A new primary does not take over what others keep, and gives those places again."""
+
+    def step(self, now, happened):
+        if isinstance(happened, Heard) and isinstance(happened.message, GraphClosed):
+            happened = Heard(happened.source, replace(happened.message, last=0, below=0, settled=0))
+        return super().step(now, happened)
+
+
+class NeverAsksForPlaces(Stack):
+    def step(self, now, happened):
+        effects = super().step(now, happened)
+        return [e for e in effects if not (isinstance(e, Unicast) and isinstance(e.message, PlacesWanted))]
+
+
 Mutant = Callable[..., Stack]
 BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (DeliversTwice, RELIABLE, "reliable-multicast", "again"),
@@ -416,6 +520,11 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (FillsOnlyWhatItIsAskedFor, DEAF, "same-messages", "which others of its side have"),
     (HearsWhatItDoesNotWant, CHANNELS, "reliable-multicast", "but does not listen to its channel"),
     (ForgetsAChannel, CHANNELS, "reliable-multicast", "never delivered at member 4"),
+    (DeliversBeforeItIsPlaced, ONE_ORDER, "agreement", "member 4"),
+    (SettlesAlone, PRIMARY_CUT_OFF, "agreement", "delivered packet"),
+    (OpensWithoutMost, TWO_CUT_OFF, "reliable-multicast", "neither delivered nor reported lost"),
+    (PrimaryThatRenumbers, PRIMARY_GONE, "agreement", "delivered packet"),
+    (NeverAsksForPlaces, ONE_ORDER, "reliable-multicast", "neither delivered nor reported lost"),
     (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]
 

@@ -186,15 +186,8 @@ def test_threads_read_while_one_writes_and_the_map_grows(tmp_path: Path) -> None
 def test_lmdb_is_only_imported_for_a_store_on_disk() -> None:
     code = """
         import sys
-        sys.modules["lmdb"] = None  # as if it were not installed
-        from gossamer.store import MemoryStore, StoreError, open_store
+        from gossamer.store import MemoryStore
         MemoryStore()
-        try:
-            open_store("/nowhere", readonly=True)
-        except StoreError as error:
-            print(error)
+        assert "lmdb" not in sys.modules
     """
-    asked = python(code, stdout=subprocess.PIPE)
-    out, _ = asked.communicate(timeout=60)
-    assert asked.returncode == 0
-    assert "pip install 'gossamer[log]'" in out
+    assert python(code).wait(timeout=60) == 0

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import (
     Ack,
     AskAll,
@@ -20,7 +21,6 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
-    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -43,10 +43,21 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
-    Where,
 )
 from gossamer.core.packets import Packet
-from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Segment,
+    Sites,
+    Unplaced,
+)
+from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import (
     ChannelsSeen,
@@ -91,6 +102,11 @@ entry = st.builds(
     st.just(0) | channel_sets,
 )
 entries = st.lists(entry, max_size=4)
+segments = st.lists(
+    st.builds(Segment, numbers, ids, st.integers(0, 2**61 - 1), st.integers(1, 2**60))
+    | st.builds(lambda graph, sites: Segment(graph, sites=sites), numbers, st.builds(Sites, ids, horizons)),
+    max_size=5,
+)
 messages = st.one_of(
     st.builds(Repair, packets, phases),
     st.builds(Ack, per_sender),
@@ -153,6 +169,8 @@ messages = st.one_of(
     st.builds(ChannelsSeen, numbers, channel_sets, horizons),
     st.builds(WhichMap, channel_sets),
     st.builds(MapIs, channel_sets, st.binary(max_size=50)),
+    st.builds(Letter, numbers, numbers, numbers, numbers, st.binary(max_size=50)),
+    st.builds(LetterSeen, numbers, numbers),
     st.builds(StablePoll, st.integers(-1, 2**62), st.integers(-1, 2**62)),
     st.builds(ViewBeat, numbers, numbers, st.booleans()),
     st.builds(EnterView, entry, numbers),
@@ -161,6 +179,14 @@ messages = st.one_of(
     st.builds(FlushAnswer, numbers, numbers, horizons, numbers, numbers, entries, horizons, horizons),
     st.builds(ViewReady, numbers, numbers),
     st.builds(Excluded, numbers),
+    st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments),
+    st.builds(PlacesKept, numbers, numbers, numbers, numbers),
+    st.builds(PlacesWanted, numbers, numbers),
+    st.builds(EnterOrder, numbers, st.booleans(), horizons),
+    st.builds(OrderBegins, numbers, numbers, numbers, numbers, horizons, ids, horizons),
+    st.builds(CloseGraph, numbers, numbers),
+    st.builds(GraphClosed, numbers, numbers, st.integers(-1, 2**62), numbers, numbers, numbers, numbers),
+    st.builds(Unplaced, horizons),
 )
 headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
 

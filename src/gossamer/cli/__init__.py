@@ -10,11 +10,28 @@ from typing import Any, NoReturn, cast
 
 def main() -> None:
     """The entry point of `gossamer`."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # before there was anything to interrupt
+        _fail("gossamer: interrupted", 130)
+
+
+def _main() -> None:
     import typer
 
     from gossamer.cli.app import app
+    from gossamer.cli.extras import missing
     from gossamer.core.errors import Error
-    from gossamer.live.errors import MemberFailed, NameInUse, NotDurable, Overrun, Timeout, Unsent
+    from gossamer.live.errors import (
+        MemberFailed,
+        NameInUse,
+        NobodyListens,
+        NoLogger,
+        NotDurable,
+        Overrun,
+        Timeout,
+        Unsent,
+    )
 
     # click's UsageError, wherever this version of typer keeps it
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -27,10 +44,15 @@ def main() -> None:
         if not says:
             sys.exit(2)  # no command was given: the help has been shown
         _fail(f"{command}: {says}; see {command} --help")
-    except (MemberFailed, NameInUse, NotDurable, Overrun, Timeout, Unsent) as error:
+    except (MemberFailed, NameInUse, NobodyListens, NoLogger, NotDurable, Overrun, Timeout, Unsent) as error:
         _fail(f"gossamer: {error}", 1)
     except Error as error:
         _fail(f"gossamer: {error}")
+    except ModuleNotFoundError as error:
+        says = missing(error)
+        if not says:
+            raise
+        _fail(f"gossamer: {says}")
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)
     except BrokenPipeError:

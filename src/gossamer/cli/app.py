@@ -2,6 +2,8 @@
 
 import typer
 
+import gossamer.cli.log_consumers
+import gossamer.cli.log_tail  # noqa: F401 - they add themselves to `gossamer log`
 from gossamer import __version__
 from gossamer.cli.bench import bench
 from gossamer.cli.check import check
@@ -13,6 +15,7 @@ from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
 from gossamer.cli.partitions import partitions
 from gossamer.cli.pipeline import app as pipeline
+from gossamer.cli.pipeline_channels import channels as pipeline_channels
 from gossamer.cli.plan import plan
 from gossamer.cli.pub import pub
 from gossamer.cli.report import report
@@ -44,6 +47,7 @@ app.command()(doctor)
 app.command()(bench)
 app.add_typer(key)
 app.add_typer(log, name="log")
+pipeline.command("channels")(pipeline_channels)
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(experiment, name="experiment")
 app.command()(report)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import multiprocessing
 import secrets
+import signal
 import statistics
 import struct
 import time
@@ -17,7 +18,9 @@ from rich.table import Table
 
 from gossamer.cli import bench_network
 from gossamer.cli.options import Address, AsJson, Impair, Insecure, Interface, Key, run, settings_from, transport_from
+from gossamer.cli.progress import waiting
 from gossamer.live.group import Group, Lost
+from gossamer.live.subscription import Blocked
 from gossamer.settings import Settings
 from gossamer.wire.keys import KEY_BYTES, new_key
 
@@ -92,17 +95,18 @@ def _on_this_machine(
     results: Any = context.Queue()
     arguments = (settings, subscribers, events, timed, impair, results)
     processes = [context.Process(target=_subscriber, args=arguments, daemon=True) for _ in range(subscribers)]
-    for process in processes:
-        process.start()
+    _start_unheard(processes)
     try:
-        begun = asyncio.run(_publish(Settings(**settings), subscribers, events, size, timed, rate))
-        outcomes = [results.get(timeout=_PATIENCE_S) for _ in processes]
+        with waiting(f"publishing {events:,} events at full speed, then {timed:,} in {seconds:g} s"):
+            begun = run(_publish(Settings(**settings), subscribers, events, size, timed, rate))
+            outcomes = [results.get(timeout=_PATIENCE_S) for _ in processes]
     except Empty:
         typer.echo(f"gossamer bench: not everything arrived within {_PATIENCE_S:.0f} s", err=True)
         return 1
-    finally:
         for process in processes:
             process.join(5)
+    finally:
+        for process in processes:
             if process.is_alive():
                 process.kill()
     report = _report(events, size, subscribers, begun, outcomes)
@@ -111,6 +115,16 @@ def _on_this_machine(
     else:
         _show(report)
     return 1 if report["lost"] else 0
+
+
+def _start_unheard(processes: list[Any]) -> None:
+    """Start processes that leave an interrupt, which a terminal sends to all, to us."""
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for process in processes:
+            process.start()
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 async def _publish(settings: Settings, subscribers: int, events: int, size: int, timed: int, rate: int) -> float:
@@ -151,6 +165,8 @@ async def _listen(settings: Settings, events: int, timed: int, impair: str, resu
             for item in batch:
                 if isinstance(item, Lost):
                     lost += item.last - item.first + 1
+                elif isinstance(item, Blocked):
+                    continue
                 elif item.subject == "bench.timed":
                     latencies.append(now - _STAMP.unpack_from(item.payload)[0])
                 else:

@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli.progress import progress_bar
-from gossamer.spec import Report
-from gossamer.spec import check as check_trace
+
+if TYPE_CHECKING:
+    from gossamer.spec import Report
 
 
 def check(
@@ -39,6 +40,8 @@ def check(
 
         gossamer check publisher.parquet subscriber.parquet logger.parquet
     """
+    from gossamer.spec import check as check_trace
+
     trace, *others = traces
     with progress_bar(f"checking {trace.name}", 1.0) as progress:
         report = check_trace(trace, spec, lambda done, total: progress(done / max(total, 1)), others)
@@ -49,7 +52,7 @@ def check(
     return 0 if report.ok else 1
 
 
-def _show(trace: Path, report: Report) -> None:
+def _show(trace: Path, report: "Report") -> None:
     console = Console()
     title = f"{trace.name}: {report.rows:,} rows, {report.seconds:.2f} s"
     table = Table("specification", "reference", "verdict", title=title, title_justify="left")

@@ -11,14 +11,18 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.markup import escape
 
+from gossamer.cli.extras import to_install
 from gossamer.cli.options import AsJson, run
+from gossamer.cli.progress import waiting
 from gossamer.cli.tables import ledger
 from gossamer.core.schema import SettingError
 from gossamer.live.probe import probe
@@ -35,7 +39,9 @@ def demo(
     events: Annotated[int, typer.Option(min=1, help="Events to publish.")] = 20_000,
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0 means as fast as possible.")] = 5000.0,
     out: Annotated[Path | None, typer.Option(help="Keep the log, the traces and the ledger in this directory.")] = None,
-    trace: Annotated[bool, typer.Option(help="Write a trace of every process.")] = True,
+    trace: Annotated[
+        bool | None, typer.Option(help="Write a trace of every process; by default if --out or --spark asks for it.")
+    ] = None,
     spark: Annotated[bool, typer.Option(help="At the end, archive and audit the events with Spark.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -53,9 +59,9 @@ def demo(
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gossamer-demo-")))
         if out is not None:
             _make(out)
-        stage = Stage(folder, members, loss, events, rate, trace)
-        stack.enter_context(stage)
         console = Console(stderr=as_json)
+        stage = Stage(folder, members, loss, events, rate, _traces(console, trace, out is not None or spark))
+        stack.enter_context(stage)
         run(stage.play(console))
         profiles = stage.results()
         failures = [text for profile in profiles for text in stage.faults(profile)] + stage.troubles
@@ -104,12 +110,14 @@ class Stage:
         """Run the demo, from starting the first process to delivering the last event."""
         count = ["--count", str(self._events)]
         self._start("logger", "logger", self._group, "--store", str(self.folder / "log"), "--retain", "forever")
-        await self._until(1)
+        with waiting("waiting for the logger"):
+            await self._until(1)
         for number in range(1, self._members + 1):
             name = f"subscriber-{number:02d}"
             saves = ["--stats", str(self.folder / f"{name}.json")]
             self._start(name, "sub", self._group, "demo.>", "--verify", "--quiet", *count, *saves)
-        await self._until(1 + self._members)
+        with waiting(f"waiting for {self._members} subscribers"):
+            await self._until(1 + self._members)
         speed = ["--rate", str(self._rate)] if self._rate else []
         self._start("publisher", "pub", self._group, "demo.numbers", *count, *speed, "--wait", str(1 + self._members))
         await self._watch(console)
@@ -178,6 +186,16 @@ class Stage:
             if process.poll() not in (None, 0):
                 words = (self.folder / f"{name}.txt").read_text().strip().splitlines()
                 raise SettingError(f"demo: {name} ended early: {words[-1] if words else process.returncode}")
+
+
+def _traces(console: Console, asked: bool | None, useful: bool) -> bool:
+    """Whether to write traces: as asked, or if they are of use and can be written."""
+    if asked is not None or not useful:
+        return bool(asked)
+    if find_spec("pyarrow") is None:
+        console.print(f"[dim]no traces: they need {escape(to_install('pyarrow'))}[/]", soft_wrap=True)
+        return False
+    return True
 
 
 def _verdict(console: Console, failures: list[str], members: int, events: int) -> None:

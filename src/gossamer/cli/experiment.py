@@ -1,6 +1,7 @@
 """`gossamer experiment`: grids of simulations on Spark, with figures and verdicts."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,11 +10,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gossamer.cli.progress import waiting
 from gossamer.core.schema import SettingError
 
 app = typer.Typer(
     help="Run experiments on Spark: grids of simulations, with figures and verdicts on claims.",
-    epilog="Example: gossamer experiment run experiments/thesis.toml --out runs/thesis",
+    epilog="Example: gossamer experiment run thesis --out runs/thesis",
     no_args_is_help=True,
 )
 
@@ -24,34 +26,41 @@ ROWS_SHOWN = 40
 
 @app.command("list")
 def list_experiments(
-    folder: Annotated[Path, typer.Option(help="Directory to search for experiment files.")] = Path("experiments"),
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory of experiment files; experiments/, or those that come with gossamer, if not given."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
     """List the experiments in a folder: the number of runs, the claims, and the question that each asks.
 
     Example:
 
-        gossamer experiment list --folder experiments
+        gossamer experiment list
     """
-    from gossamer.pipeline.experiments.files import load
+    from gossamer.pipeline.experiments.files import folder_here, load
     from gossamer.pipeline.experiments.study import plan
 
+    folder = folder or folder_here()
     found = []
-    for path in sorted(folder.rglob("*.toml")):
-        collection = load(path)
-        runs = plan(collection)
-        claims = sum(len(experiment.claim) for experiment in collection.experiments)
-        title = collection.title
-        found.append(
-            {
-                "name": path.stem,
-                "file": str(path),
-                "title": title,
-                "runs": len(runs),
-                "claims": claims,
-                "estimate_s": round(sum(run.cost for run in runs), 1),
-            }
-        )
+    with waiting(f"reading {folder}"):
+        for path in sorted(folder.rglob("*.toml")):
+            collection = load(path)
+            runs = plan(collection)
+            claims = sum(len(experiment.claim) for experiment in collection.experiments)
+            title = collection.title
+            found.append(
+                {
+                    "name": path.stem,
+                    "file": str(path),
+                    "title": title,
+                    "runs": len(runs),
+                    "claims": claims,
+                    "estimate_s": round(sum(run.cost for run in runs), 1),
+                }
+            )
     if not found:
         raise SettingError(f"--folder {folder}: contains no experiment file (*.toml); give another folder")
     if as_json:
@@ -90,7 +99,7 @@ def run(
     collection = load(path)
     plan(collection, seeds)  # finds wrong keys before Spark starts
     directory = Directory.create(out or Path("runs") / collection.name, collection, {"seeds": seeds, "master": master})
-    console = Console(stderr=True)
+    console = Console(file=os.fdopen(os.dup(2), "w"))  # while Spark starts, standard error is sent elsewhere
     session = running(f"gossamer {collection.name}", master, **session_conf(master))
     with _Progress(console) as progress, session as spark:
         outcome = conduct(spark, collection, directory, seeds, progress.runs, progress.says)
@@ -130,7 +139,7 @@ def measure(
     check_names(names)
     for path in traces:
         metadata(path)  # raises an error for a file that is not a trace
-    with running("gossamer measure", master) as spark:
+    with waiting("Spark measures the traces"), running("gossamer measure", master) as spark:
         trace = read_traces(spark, traces).cache()
         tables = {name: [row.asDict() for row in compute(spark, name, trace).collect()] for name in names}
     if as_json:

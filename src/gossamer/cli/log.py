@@ -1,4 +1,4 @@
-"""`gossamer log`: inspect a log store, and export its events."""
+"""`gossamer log`: inspect a log store, export its events, make its file smaller."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gossamer.cli.progress import progress_bar
+from gossamer.cli.progress import progress_bar, waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gossamer.pipeline.log import Log
 
 app = typer.Typer(
-    help="Inspect a group's log, or export its events to a file.",
+    help="Inspect a group's log, export its events to a file, or make its file smaller.",
     epilog="Example: gossamer log info /var/lib/quotes",
     no_args_is_help=True,
 )
@@ -102,6 +102,31 @@ def export(
         typer.echo(f"... and {len(losses) - LOSSES_SHOWN:,} more", err=True)
     Console().print(f"{rows:,} events of {total:,} packets written to {out}", soft_wrap=True)
     return 1 if losses else 0
+
+
+@app.command()
+def compact(
+    store: StorePath,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the sizes as JSON.")] = False,
+) -> int:
+    """Make the file of STORE as small as what it holds: a log never shrinks by itself, it reuses what was deleted.
+
+    Stop the logger and all readers first; senders keep what they publish meanwhile. The copy needs as much free space
+    as the log holds.
+
+    Example:
+
+        gossamer log compact /var/log/quotes
+    """
+    from gossamer.store.compacting import compact as rewrite
+
+    with waiting(f"compacting {store}"):
+        before, after = rewrite(store)
+    if as_json:
+        typer.echo(json.dumps({"bytes_before": before, "bytes_after": after}))
+    else:
+        Console().print(f"{store}: {before:,} bytes before, {after:,} now", soft_wrap=True)
+    return 0
 
 
 # The parts of export
@@ -206,9 +231,9 @@ def _summary(found: dict[str, Any]) -> Table:
     table.add_row("group", escape(found["group"]) or "-")
     table.add_row("packets", f"{found['packets']:,}")
     table.add_row("on disk", f"{_size(found['bytes'])}, in a file of {_size(found['file_bytes'])}")
-    table.add_row("created", _ago(found["created_ns"]))
-    table.add_row("oldest packet", _ago(found["oldest_ns"]))
-    table.add_row("newest packet", _ago(found["newest_ns"]))
+    table.add_row("created", ago(found["created_ns"]))
+    table.add_row("oldest packet", ago(found["oldest_ns"]))
+    table.add_row("newest packet", ago(found["newest_ns"]))
     return table
 
 
@@ -216,7 +241,7 @@ def _senders(senders: dict[str, Any]) -> Table:
     table = Table("sender", "packets", "held", "collected", "oldest", title="senders", title_justify="left")
     for name, sender in senders.items():
         held, collected = _ranges(sender["held"]), _ranges(sender["collected"])
-        table.add_row(name, f"{sender['packets']:,}", held, collected, _ago(sender.get("oldest_ns")))
+        table.add_row(name, f"{sender['packets']:,}", held, collected, ago(sender.get("oldest_ns")))
     return table
 
 
@@ -225,7 +250,7 @@ def _consumers(consumers: dict[str, Any]) -> Table:
     for name, consumer in consumers.items():
         positions = [f"{sender}: {number:,}" for sender, number in consumer["committed"].items()]
         shown = ", ".join(positions[:RANGES_SHOWN]) + (" ..." if len(positions) > RANGES_SHOWN else "")
-        table.add_row(escape(name), shown, f"{consumer['behind']:,} packets", _ago(consumer["time_ns"]))
+        table.add_row(escape(name), shown, f"{consumer['behind']:,} packets", ago(consumer["time_ns"]))
     return table
 
 
@@ -243,7 +268,8 @@ def _size(count: int) -> str:
     return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
-def _ago(time_ns: int | None) -> str:
+def ago(time_ns: int | None) -> str:
+    """How long ago that was, roughly."""
     if time_ns is None:
         return "-"
     seconds = max(0.0, time.time() - time_ns / 1e9)

@@ -15,6 +15,7 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
+    member_of,
     run_for_ever,
     settings_from,
     transport_from,
@@ -71,7 +72,7 @@ def logger(
                 transport=transport_from(impair),
                 trace=rows,
             )
-            async with opened as member:
+            async with member_of(opened) as member:
                 if retire:
                     console.print(f"logger {member.me} of group {group} leaves for good; {store} keeps what it holds")
                     return 0

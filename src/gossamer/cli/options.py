@@ -4,15 +4,18 @@ import asyncio
 import functools
 import secrets
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
-from gossamer.live.group import MakeTransport
+from gossamer.cli.progress import waiting
+from gossamer.live.group import Group, MakeTransport
 from gossamer.live.impair import ImpairedTransport, Impairments
+from gossamer.live.probe import probe
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.settings import Settings
 
@@ -47,6 +50,27 @@ def transport_from(impair: str) -> MakeTransport:
 
 def _impaired(impairments: Impairments, endpoint: Endpoint) -> Transport:
     return ImpairedTransport(endpoint).impair(impairments, Random(secrets.randbits(64)))
+
+
+@asynccontextmanager
+async def member_of(group: Group) -> AsyncIterator[Group]:
+    """Join the group and leave it at the end, as `async with group` does; says so if either takes long."""
+    with waiting(f"joining group {group.name}"):
+        await group.__aenter__()
+    try:
+        yield group
+    except BaseException as error:
+        with waiting(f"leaving group {group.name}"):
+            await group.__aexit__(type(error), error, error.__traceback__)
+        raise
+    with waiting(f"leaving group {group.name}"):
+        await group.__aexit__(None, None, None)
+
+
+def ask(group: str, settings: Settings, wait: float) -> list[dict[str, Any]]:
+    """The profiles of all members that answer within `wait` seconds."""
+    with waiting(f"asking the members of group {group}"):
+        return run(probe(group, settings, wait=wait))
 
 
 def run(story: Coroutine[Any, Any, T]) -> T:

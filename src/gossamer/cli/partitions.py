@@ -6,9 +6,8 @@ from typing import Any
 import typer
 
 from gossamer.cli.ids import with_ids
-from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, run, settings_from
+from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, ask, settings_from
 from gossamer.cli.stats import Wait, heard
-from gossamer.live.probe import probe
 
 
 def partitions(
@@ -32,7 +31,7 @@ def partitions(
 
         watch -n 1 gossamer partitions quotes
     """
-    profiles = run(probe(group, settings_from(address, interface, key, insecure), wait=wait))
+    profiles = ask(group, settings_from(address, interface, key, insecure), wait)
     found = sides(profiles)
     if as_json:
         typer.echo(json.dumps(with_ids(found)))

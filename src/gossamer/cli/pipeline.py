@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gossamer.cli.progress import waiting
 from gossamer.core.schema import SettingError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def archive(
         bool,
         typer.Option("--allow-loss", help="Continue past packets that were deleted before they could be archived."),
     ] = False,
-    batch: Annotated[int | None, typer.Option(help="Maximum number of packets per batch.", min=1)] = None,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of events per batch.", min=1)] = None,
     key_file: KeyFile = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
@@ -68,7 +69,7 @@ def archive(
     limit = {"maxOffsetsPerTrigger": str(batch)} if batch is not None else {}
     options = _options(store, key_file, subscribe=subscribe, failOnDataLoss=str(not allow_loss), **limit)
     _check_store(options)
-    with running("gossamer archive", master) as spark:
+    with waiting("Spark archives the log"), running("gossamer archive", master) as spark:
         done = run(spark, options, out, every_s=every)
     result = {"out": str(out), "batches": done.batches, "files": done.files, "merged": done.merged}
     _report(result, as_json, lambda: _show_counts(f"archive in {out}", result))
@@ -110,7 +111,7 @@ def replay(
         raise SettingError(
             f"{archive}: no such archive; make one with: gossamer pipeline archive STORE --out {archive}"
         )
-    with running("gossamer replay", master) as spark:
+    with waiting("Spark replays the archive"), running("gossamer replay", master) as spark:
         events = run(spark, archive, group, rate=rate, settings=given)
     result = {"group": group, "events": events}
     _report(result, as_json, lambda: _show_counts(f"replay of {archive}", result))
@@ -144,8 +145,8 @@ def latency(
     from gossamer.pipeline.traces import check_traces, read_events, read_traces
 
     check_traces(traces)
-    options = _log_options(log, key_file)
-    with running("gossamer latency", master) as spark, plain_errors():
+    options = log_options(log, key_file)
+    with waiting("Spark measures latencies"), running("gossamer latency", master) as spark, plain_errors():
         events = read_events(spark, log, options) if log is not None else None
         rows = [row.asDict() for row in measure(read_traces(spark, traces), events).collect()]
     _report({"latency": rows}, as_json, lambda: _show_latency(rows))
@@ -178,8 +179,8 @@ def audit(
     from gossamer.pipeline.traces import check_traces, read_events, read_traces
 
     check_traces(traces)
-    options = _log_options(log, key_file)
-    with running("gossamer audit", master) as spark, plain_errors():
+    options = log_options(log, key_file)
+    with waiting("Spark audits the traces"), running("gossamer audit", master) as spark, plain_errors():
         audited = examine(read_events(spark, log, options), read_traces(spark, traces)).cache()
         if out is not None:
             audited.write.mode("overwrite").parquet(str(out))
@@ -195,7 +196,7 @@ def _options(store: Path, key_file: Path | None, **options: str) -> "ReadOptions
     return ReadOptions.parse({"store": str(store), **options, **key})
 
 
-def _log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":
+def log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":
     """Options for reading a store, checked before Spark starts; None for an archive."""
     if log is None:
         return None

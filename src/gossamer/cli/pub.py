@@ -22,18 +22,21 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
+    member_of,
     run,
     settings_from,
     transport_from,
 )
+from gossamer.cli.progress import PATIENCE_S, waiting
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
+from gossamer.live.errors import Timeout
 from gossamer.live.group import Full, Group
+from gossamer.live.probe import probe
 from gossamer.pubsub import check_subject
 from gossamer.wire.attributes import pack
 
 _CHUNK_BYTES = 65_536
-_NOTICE_S = 3.0
 _AT_ONCE = 64
 """Events to publish before other tasks get a turn."""
 
@@ -52,7 +55,8 @@ def pub(
     ] = None,
     wait: Annotated[int, typer.Option(min=0, help="First wait until the group has this many other members.")] = 0,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for a logger that does not answer; 0 means for ever.")
+        float,
+        typer.Option(min=0, help="Seconds to wait for room, or for a logger; 0 means for ever."),
     ] = 30.0,
     address: Address = None,
     interface: Interface = None,
@@ -80,11 +84,12 @@ def pub(
 
     async def story() -> dict[str, Any]:
         with traced(trace, settings) as rows:
-            async with Group(group, settings, transport_from(impair), trace=rows) as member:
-                while len(member.members()) <= wait:
-                    await asyncio.sleep(0.01)
+            async with member_of(Group(group, settings, transport_from(impair), trace=rows)) as member:
+                with waiting(f"waiting for {wait} other members of group {group}", always=True):
+                    while len(member.members()) <= wait:
+                        await asyncio.sleep(0.01)
                 events = _lines() if stdin else _numbered(payload, count)
-                await _publish(member, subject, events, rate, known)
+                await _publish(member, subject, events, rate, known, timeout or None)
                 await _flush(member, timeout)
                 return member.stats()
 
@@ -99,15 +104,31 @@ def pub(
 async def _flush(member: Group, timeout: float) -> None:
     """Wait until everything is logged, but not for ever: then leaving says what is not."""
     try:
-        await member.flush(timeout=min(timeout, _NOTICE_S) if timeout else _NOTICE_S)
+        await member.flush(timeout=min(timeout, PATIENCE_S) if timeout else PATIENCE_S)
     except TimeoutError:
-        typer.echo("gossamer: waiting for a logger to acknowledge; is it running?", err=True)
-        with suppress(TimeoutError):
-            await member.flush(timeout=max(0.0, timeout - _NOTICE_S) if timeout else None)
+        typer.echo(f"gossamer: waiting {await _awaited(member)}", err=True)
+        with waiting("waiting for a logger"), suppress(TimeoutError):
+            await member.flush(timeout=max(0.0, timeout - PATIENCE_S) if timeout else None)
+
+
+async def _awaited(member: Group) -> str:
+    """What holds up events that are not logged, as far as the loggers say."""
+    loggers = [one for one in await probe(member.name, member.settings, wait=0.5) if one["logger"]]
+    for one in loggers:
+        if refusing := one["stats"]["log"]["refusing"]:
+            return f"for logger {one['name']}, which accepts nothing more: {refusing}; make room and restart it"
+    if loggers:
+        return f"for logger {loggers[0]['name']} to acknowledge what was published"
+    return "for a logger to acknowledge what was published: none answers; is it running?"
 
 
 async def _publish(
-    member: Group, subject: str, events: AsyncIterator[bytes], rate: float, attributes: dict[str, Any]
+    member: Group,
+    subject: str,
+    events: AsyncIterator[bytes],
+    rate: float,
+    attributes: dict[str, Any],
+    timeout: float | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     begin, done = loop.time(), 0
@@ -115,12 +136,25 @@ async def _publish(
         try:
             member.publish(subject, payload, **attributes)
         except Full:
-            await member.publish_wait(subject, payload, **attributes)
+            await _publish_late(member, subject, payload, attributes, timeout)
         done += 1
         if rate and (early := begin + done / rate - loop.time()) > 0.001:
             await asyncio.sleep(early)
         elif done % _AT_ONCE == 0:
             await asyncio.sleep(0)
+
+
+async def _publish_late(
+    member: Group, subject: str, payload: bytes, attributes: dict[str, Any], timeout: float | None
+) -> None:
+    """Publish when there is room again; Timeout, with the reason, if there is none for long."""
+    try:
+        async with asyncio.timeout(timeout):
+            with waiting("waiting for room to publish: what was published before is not sent or not logged"):
+                await member.publish_wait(subject, payload, **attributes)
+    except TimeoutError:
+        why = await _awaited(member) if member.loggers() else "for the network"
+        raise Timeout(f"no room to publish for {timeout:g} s: waiting {why}") from None
 
 
 async def _numbered(payload: str | None, count: int) -> AsyncIterator[bytes]:

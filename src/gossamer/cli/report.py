@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from gossamer.cli.progress import waiting
+
 
 def report(
     directory: Annotated[Path, typer.Argument(help="The run directory of a `gossamer experiment run`.")],
@@ -24,7 +26,8 @@ def report(
     from gossamer.pipeline.experiments.markdown import verdict_table
     from gossamer.pipeline.experiments.report import read_outcome, write_report
 
-    path = write_report(directory)
+    with waiting("drawing figures"):
+        path = write_report(directory)
     kept, collection = Directory.open(directory)
     outcome = read_outcome(kept)
     if markdown is not None:

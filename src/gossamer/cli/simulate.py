@@ -2,22 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli.progress import progress_bar
-from gossamer.sim.checked import traced
-from gossamer.sim.run import simulate as run_simulation
-from gossamer.sim.scenario import Scenario, load
+
+if TYPE_CHECKING:
+    from gossamer.sim.scenario import Scenario
 
 BAR_WIDTH = 40
 
 
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="A scenario file (TOML).")],
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file (TOML), or the name of one that comes with gossamer.")
+    ],
     seed: Annotated[int | None, typer.Option(help="Seed to use instead of the file's.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key of the file: loss.member=0.05. May be repeated.")
@@ -34,13 +36,15 @@ def simulate(
 
     Examples:
 
-        gossamer simulate scenarios/thesis.toml
+        gossamer simulate thesis
 
-        gossamer simulate scenarios/lan.toml --seed 7 --set loss.member=0.2 --set protocol.name=basic --json
+        gossamer simulate lan --seed 7 --set loss.member=0.2 --set protocol.name=basic --json
 
-        gossamer simulate scenarios/tree.toml --trace tree.parquet && gossamer check tree.parquet
+        gossamer simulate my-network.toml --trace mine.parquet && gossamer check mine.parquet
     """
-    parsed = load(scenario, settings or [])
+    from gossamer.sim.scenario import find, load
+
+    parsed = load(find(scenario), settings or [])
     if seed is not None:
         parsed = parsed.with_seed(seed)
     result = _run(parsed, trace, check)
@@ -53,7 +57,10 @@ def simulate(
     return 1 if result["violations"] else 0
 
 
-def _run(scenario: Scenario, trace: Path | None, check: bool) -> dict[str, Any]:
+def _run(scenario: "Scenario", trace: Path | None, check: bool) -> dict[str, Any]:
+    from gossamer.sim.checked import traced
+    from gossamer.sim.run import simulate as run_simulation
+
     with progress_bar(f"{scenario.name} ({scenario.protocol.name})", scenario.duration) as progress:
         if check or trace is not None:
             return traced(scenario, trace, check=check, progress=progress)

@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli.ids import with_ids
-from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, run, settings_from
+from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, ask, settings_from
 from gossamer.cli.tables import ledger, senders
-from gossamer.live.probe import probe
 
 Wait = Annotated[float, typer.Option(min=0.05, help="Seconds to wait for answers.")]
 
@@ -37,7 +36,7 @@ def stats(
 
         gossamer stats quotes --json | jq '.[].stats.lost'
     """
-    profiles = run(probe(group, settings_from(address, interface, key, insecure), wait=wait))
+    profiles = ask(group, settings_from(address, interface, key, insecure), wait)
     if as_json:
         typer.echo(json.dumps(with_ids(profiles)))
     elif profiles:
@@ -65,7 +64,7 @@ def members(
 
         gossamer members quotes
     """
-    profiles = run(probe(group, settings_from(address, interface, key, insecure), wait=wait))
+    profiles = ask(group, settings_from(address, interface, key, insecure), wait)
     if as_json:
         wanted = ("name", "member", "address", "logger", "protocol", "uptime", "members")
         typer.echo(json.dumps(with_ids([{name: profile.get(name) for name in wanted} for profile in profiles])))

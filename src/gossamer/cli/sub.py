@@ -3,6 +3,7 @@
 import json
 import sys
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from gossamer.cli.options import (
     Interface,
     Key,
     Trace,
+    member_of,
     run_for_ever,
     settings_from,
     transport_from,
@@ -26,9 +28,12 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import FROM_NOW_ON, Item, Start
+from gossamer.live.subscription import FROM_NOW_ON, Blocked, Item, Start, Subscription
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
+
+COMMIT_S = 30.0
+"""How long a logger may take to keep a position."""
 
 
 def sub(
@@ -42,6 +47,10 @@ def sub(
     start: Annotated[
         str, typer.Option(help="Where to start: now, beginning, an ISO time, or JSON with first numbers by sender.")
     ] = "now",
+    durable: Annotated[
+        str | None,
+        typer.Option(help="Go on where the last `sub` with this name stopped; what is printed is committed."),
+    ] = None,
     count: Annotated[int, typer.Option(min=0, help="Stop after this many events; 0 means never.")] = 0,
     verify: Annotated[bool, typer.Option("--verify", help="Check that the numbered events of `pub` count up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print events.")] = False,
@@ -66,6 +75,8 @@ def sub(
         gossamer sub quotes --start beginning --json | jq .subject
 
         gossamer sub quotes --start 2026-01-31T12:00:00Z --count 10
+
+        gossamer sub quotes --durable billing --start beginning
     """
     settings = settings_from(address, interface, key, insecure)
     begin = parse_start(start)
@@ -79,25 +90,36 @@ def sub(
 
     async def story() -> None:
         with traced(trace, settings) as rows:
-            async with Group(group, settings, transport_from(impair), trace=rows) as member:
+            async with member_of(Group(group, settings, transport_from(impair), trace=rows)) as member:
                 try:
-                    taken = 0
-                    async for batch in member.subscribe(pattern, where=where, start=begin).batches():
-                        batch = batch[: count - taken] if count else batch
-                        taken += len(batch)
-                        if verify:
-                            seen.take(batch)
-                        if printer is not None:
-                            sys.stdout.write("".join(printer(item) + "\n" for item in batch))
-                            sys.stdout.flush()
-                        if count and taken >= count:
-                            return
+                    heard = member.subscribe(pattern, where=where, start=begin, durable=durable)
+                    await _print(heard, printer, seen if verify else None, count)
                 finally:
                     if stats is not None:
                         stats.write_text(json.dumps(with_ids(member.profile()) | {"verified": seen.summary()}))
 
     run_for_ever(story())
     return 1 if verify and seen.wrong else 0
+
+
+async def _print(
+    heard: Subscription, printer: Callable[[Item], str] | None, seen: "Numbered | None", count: int
+) -> None:
+    """Print all that comes, or the first `count`; what a durable subscription has printed is committed."""
+    taken = 0
+    async for batch in heard.batches():
+        unread = batch[count - taken :] if count else []
+        batch = batch[: count - taken] if count else batch
+        taken += len(batch)
+        if seen is not None:
+            seen.take(batch)
+        if printer is not None:
+            sys.stdout.write("".join(printer(item) + "\n" for item in batch))
+            sys.stdout.flush()
+        if heard.acks is not None:
+            await heard._commit_but(unread, timeout=COMMIT_S)
+        if count and taken >= count:
+            return
 
 
 class Numbered:
@@ -115,6 +137,7 @@ class Numbered:
             if isinstance(item, Lost):
                 self.lost += item.last - item.first + 1
                 self._next.pop(item.sender, None)
+            if not isinstance(item, Event):
                 continue
             expected = self._next.get(item.sender)
             number = int(item.payload) if item.payload.isdigit() else -1
@@ -145,6 +168,8 @@ def parse_start(text: str) -> Start:
 def _as_text(item: Item) -> str:
     if isinstance(item, Lost):
         return f"lost {item.first}..{item.last} of {item.source}: {item.reason}"
+    if isinstance(item, Blocked):
+        return f"blocked: {item.reason}"
     attributes = " ".join(f"{name}={value}" for name, value in item.attributes.items())
     return f"{item.subject} {item.payload.decode('utf-8', 'backslashreplace')} {attributes}".rstrip()
 
@@ -152,7 +177,14 @@ def _as_text(item: Item) -> str:
 def _as_json(item: Item) -> str:
     if isinstance(item, Lost):
         return json.dumps({"lost": with_ids(item._asdict()) | {"source": item.source}})
+    if isinstance(item, Blocked):
+        return json.dumps({"blocked": item.reason})
     return json.dumps(as_table(item))
+
+
+def as_line(item: Item, as_json: bool) -> str:
+    """One line for an item."""
+    return _as_json(item) if as_json else _as_text(item)
 
 
 def as_table(event: Event) -> dict[str, Any]:
@@ -171,4 +203,5 @@ def as_table(event: Event) -> dict[str, Any]:
         "source": event.source,
         "seqno": event.seqno,
         "time": time,
+        **({} if event.place is None else {"place": list(event.place)}),
     }

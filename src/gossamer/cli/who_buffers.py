@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli.ids import with_ids
-from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, run, settings_from
+from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, ask, run, settings_from
 from gossamer.cli.stats import Wait, heard
 from gossamer.live.probe import probe
 
@@ -37,7 +37,7 @@ def who_buffers(
         gossamer who-buffers quotes publisher-1 1200
     """
     settings = settings_from(address, interface, key, insecure)
-    profiles = run(probe(group, settings, wait=wait))
+    profiles = ask(group, settings, wait)
     number = _number(group, sender, profiles)
     if number is None:
         return 1

@@ -99,10 +99,14 @@ class Refuse:
 
 @dataclass(slots=True)
 class Deliver:
-    """Hand these packets to the application; `phase` is the rung by which they came."""
+    """Hand these packets to the application; `phase` is the rung by which they came.
+
+    Where all members have one order, `place` is that of the first of them, and the others follow on.
+    """
 
     run: Run
     phase: Phase
+    place: int = -1
 
 
 @dataclass(slots=True)
@@ -112,6 +116,13 @@ class ReportLost:
     sender: int
     first: int
     last: int
+    reason: str
+
+
+@dataclass(slots=True)
+class ReportBlocked:
+    """Tell the application that nothing can be delivered for now, because the one order of the group cannot go on."""
+
     reason: str
 
 
@@ -205,6 +216,15 @@ class PastKnown:
 
 
 @dataclass(slots=True)
+class HandLetter:
+    """Hand a letter of `source` to the application."""
+
+    source: int
+    topic: int
+    content: bytes
+
+
+@dataclass(slots=True)
 class ReserveNumbers:
     """Write down, durably, that numbers up to `below` may be in use (000 §6.2), before any effect that follows."""
 
@@ -263,6 +283,7 @@ Effect = (
     | Refuse
     | Deliver
     | ReportLost
+    | ReportBlocked
     | TakeBack
     | MarkStable
     | Persist
@@ -272,6 +293,7 @@ Effect = (
     | ForgetSender
     | TellHoldings
     | PastKnown
+    | HandLetter
     | ReserveNumbers
     | Note
     | BecomeMember

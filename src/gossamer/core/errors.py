@@ -7,3 +7,7 @@ class Error(Exception):
     Each error has the base that a Python programmer expects beside this one: a `SettingError` is a `ValueError`, a
     `Timeout` is a `TimeoutError`.
     """
+
+
+class Misuse(Error, RuntimeError):
+    """A call that makes no sense here; the message says what to do instead."""

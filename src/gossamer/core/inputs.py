@@ -158,6 +158,15 @@ class RewindAsked:
 
 
 @dataclass(slots=True)
+class LetterWritten:
+    """The application has something for the application of one other member, by `topic`."""
+
+    to: int
+    topic: int
+    content: bytes
+
+
+@dataclass(slots=True)
 class Committed:
     """The durable readers of this member's log have done with this much, each by sender (as it is now)."""
 
@@ -195,6 +204,7 @@ Input = (
     | Heard
     | NamesakeHeard
     | RewindAsked
+    | LetterWritten
     | Committed
     | DamageFound
     | Woke

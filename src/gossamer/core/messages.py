@@ -8,9 +8,20 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gossamer.core.ids import Phase
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
-from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Unplaced,
+)
+from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.views import (
     ChannelsSeen,
     EnterView,
@@ -268,25 +279,6 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Where:
-    """How far have you come? Asked of a sender whose packets come far below what was seen; the answer names `nonce`."""
-
-    kind: ClassVar[str] = "request"
-    nonce: int
-    channel: int = 0
-
-
-@dataclass(slots=True)
-class Here:
-    """The answer to a `Where`: `last` is the last number of the source in that channel."""
-
-    kind: ClassVar[str] = "heartbeat"
-    nonce: int
-    last: int
-    channel: int = 0
-
-
-@dataclass(slots=True)
 class Confirm:
     """Up to which number do you have all my packets in a channel, of which `last` is the last?"""
 
@@ -468,7 +460,8 @@ Message = (
     | WhoKeeps
     | Profile
     | Call
-    | Call
+    | Letter
+    | LetterSeen
     | Challenge
     | Proof
     | Piece
@@ -487,4 +480,12 @@ Message = (
     | FlushAnswer
     | ViewReady
     | Excluded
+    | Places
+    | PlacesKept
+    | PlacesWanted
+    | EnterOrder
+    | OrderBegins
+    | CloseGraph
+    | GraphClosed
+    | Unplaced
 )

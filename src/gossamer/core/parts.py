@@ -142,6 +142,19 @@ class Order(Rung):
     """Whether a run that follows on in its stream is delivered at once, if nothing before it is missing."""
     holds_back: ClassVar[bool] = False
     """Whether a gap holds back what follows it in its stream."""
+    replays: ClassVar[bool] = False
+    """Whether the past, if it is asked for again, is delivered before what has come since."""
+
+    def begun(self) -> None:
+        """The member takes part from here on, as a new one."""
+
+    def blocked(self) -> str:
+        """Why the order cannot go on now; empty if it can."""
+        return ""
+
+    def standing(self, now: float) -> dict[str, Any]:
+        """What this member knows of the order, for those who look; empty if it is the streams' own."""
+        return {}
 
     def is_full(self) -> bool:
         """Whether so much is held back that no more first passes should be taken in that would have to wait."""

@@ -48,8 +48,10 @@ class ProtocolSettings:
     )
     ordering: str = setting(
         "none",
-        "The order in which a sender's packets reach the application: as they arrive, or as sent.",
-        choices=("none", "fifo"),
+        "The order in which packets reach the application: as they arrive, each sender's as sent, or all packets at all"
+        " members in one order, which is given by the primary of a propagation graph (002) or by one member for all"
+        " channels.",
+        choices=("none", "fifo", "total", "central"),
     )
     stability: str = setting(
         "none",
@@ -456,6 +458,14 @@ class ProtocolSettings:
         " again; 0 means never.",
         unit="s",
         low=0,
+    )
+    order_patience: float = setting(
+        1.0,
+        "How long the primary of an order may be silent before another member closes its graph and opens the next."
+        " Shorter: a crash stops the others for less long, but a primary that is only slow is replaced more often.",
+        unit="s",
+        above=0,
+        high=3600,
     )
     exclude_after: float = setting(
         5.0,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import channel_of, owner_of, stream_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
-from gossamer.core.messages import Here, Where
 from gossamer.core.packet_sets import Horizon
+from gossamer.core.questions import Here, Where
 from gossamer.core.ranges import RangeSet
 
 _NONCE_BITS = 62

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -14,8 +14,11 @@ from gossamer.live.group import Group
 from gossamer.live.home import Home
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
+from gossamer.pubsub.queue import By
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
+from gossamer.wire.events import Event
+from gossamer.wire.keys import KeyRing
 
 T = TypeVar("T")
 
@@ -48,20 +51,35 @@ class SyncSubscription:
     def get(self, timeout: float | None = None) -> Item | None:
         """The next item, or None at the end; Timeout if nothing comes for `timeout` seconds."""
         if self._position >= len(self._items):
-            batch = self._next_batch(timeout)
+            batch = self._next_batch(timeout, one_by_one=True)
             if batch is None:
                 return None
             self._items, self._position = batch, 0
         self._position += 1
-        return self._items[self._position - 1]
+        item = self._items[self._position - 1]
+        acks = self._subscription.acks
+        return item if acks is None else acks.bound(item, blocking=True)
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
-        if self._position < len(self._items):  # what `get` has not returned yet
-            batch, self._items = self._items[self._position :], []
+        while (batch := self.take(timeout)) is not None:
             yield batch
-        while (more := self._next_batch(timeout)) is not None:
-            yield more
+
+    def take(self, timeout: float | None = None) -> list[Item] | None:
+        """Wait for items, then take all that are there; None at the end, Timeout after `timeout` seconds."""
+        if self._position < len(self._items):  # what `get` has not returned yet
+            batch, self._items, self._position = self._items[self._position :], [], 0
+            return batch
+        return self._next_batch(timeout)
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait to be read."""
+        return self._subscription.waiting + len(self._items) - self._position
+
+    def commit(self, timeout: float | None = None) -> None:
+        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
+        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -72,6 +90,8 @@ class SyncSubscription:
         for item in self:
             try:
                 callback(item)
+                if self._subscription.acks is not None and isinstance(item, Event):
+                    item.ack()  # here it is a plain call
             except Exception:  # the application's
                 _log.exception("a callback of the subscription to %r failed on %r", self._subscription.pattern, item)
 
@@ -88,10 +108,10 @@ class SyncSubscription:
         if not self._group.is_over:
             self.close()
 
-    def _next_batch(self, timeout: float | None) -> list[Item] | None:
+    def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if self._group.is_over:
             return self._subscription.rest() or None
-        return self._group.run(self._subscription.take(timeout))
+        return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
 
 
 class SyncNotices:
@@ -156,8 +176,12 @@ class SyncGroup:
         self.__exit__(None, None, None)
 
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
-        """Send an event without waiting for any peer; raises `Full` if too much is published and not yet sent."""
-        return self.call(lambda: self._group.publish(subject, payload, **attributes))
+        """Send an event without waiting for any peer; returns the packet that will carry it. `Full` if nothing fits."""
+        try:
+            return self._group.publish(subject, payload, **attributes)
+        except NotAMember:
+            self._living()  # which may know better why
+            raise
 
     def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
@@ -192,12 +216,24 @@ class SyncGroup:
         losses: Losses = "report",
         when_full: WhenFull | None = None,
         echo: bool = True,
+        durable: str | None = None,
+        queue: str | None = None,
+        queue_by: By = "any",
         callback: Callable[[Item], Any] | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator. A `callback` has a thread of its own."""
         subscription = self.call(
             lambda: self._group.subscribe(
-                pattern, *patterns, where=where, start=start, losses=losses, when_full=when_full, echo=echo
+                pattern,
+                *patterns,
+                where=where,
+                start=start,
+                losses=losses,
+                when_full=when_full,
+                echo=echo,
+                durable=durable,
+                queue=queue,
+                queue_by=queue_by,
             )
         )
         blocking = SyncSubscription(self, subscription)
@@ -205,6 +241,32 @@ class SyncGroup:
             name = f"gossamer-{self._group.name}-{pattern}"
             threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True).start()
         return blocking
+
+    def request(self, subject: str, payload: Any = b"", /, *, timeout: float | None = 1.0, **attributes: Any) -> Event:
+        """Publish an event and wait for the first reply; Timeout without one, NobodyListens if there cannot be one."""
+        return self.run(self._group.request(subject, payload, timeout=timeout, **attributes))
+
+    def request_many(
+        self,
+        subject: str,
+        payload: Any = b"",
+        /,
+        *,
+        timeout: float | None = 1.0,
+        limit: int | None = None,
+        **attributes: Any,
+    ) -> Iterator[Event]:
+        """Publish an event and yield the replies to it as they come, at most `limit`, for `timeout` seconds in all."""
+        replies = self._group.request_many(subject, payload, timeout=timeout, limit=limit, **attributes)
+        try:
+            while (reply := self.run(_next(replies))) is not None:
+                yield reply
+        finally:
+            self.run(replies.aclose())
+
+    def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer a request, as `event.reply(payload)` does."""
+        event.reply(payload, **attributes)
 
     def notices(self) -> SyncNotices:
         """What happens to the group, from now on, as `Group.notices` tells it; a blocking iterator."""
@@ -218,6 +280,10 @@ class SyncGroup:
         """What people call a member; its number, if it has not said."""
         return self._group.name_of(member)
 
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""
+        return self.call(self._group.blocked)
+
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""
         return self.call(self._group.loggers)
@@ -225,6 +291,25 @@ class SyncGroup:
     def stats(self) -> dict[str, Any]:
         """The loss ledger and every counter, as a plain dict."""
         return self.call(self._group.stats)
+
+    def profile(self) -> dict[str, Any]:
+        """What this member answers to a probe: who it is, whom it knows, and its counters."""
+        return self.call(self._group.profile)
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+        return self._group.name
+
+    @property
+    def settings(self) -> Settings:
+        """What the group was joined with."""
+        return self._group.settings
+
+    @property
+    def keys(self) -> KeyRing | None:
+        """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
+        return self._group.keys
 
     @property
     def me(self) -> int:
@@ -269,6 +354,10 @@ class SyncGroup:
             self._news.put(error)
         for _ in range(_LAST_TURNS):
             await asyncio.sleep(0)
+
+
+async def _next(replies: AsyncGenerator[Event]) -> Event | None:
+    return await anext(replies, None)
 
 
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:

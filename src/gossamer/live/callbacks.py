@@ -7,6 +7,7 @@ from inspect import isawaitable
 from typing import Any
 
 from gossamer.live.subscription import Item, Subscription
+from gossamer.wire.events import Event
 
 _log = logging.getLogger("gossamer")
 _FINISH_S = 1.0
@@ -42,5 +43,7 @@ async def _call(subscription: Subscription, callback: Callback) -> None:
             outcome = callback(item)
             if isawaitable(outcome):
                 await outcome
+            if subscription.acks is not None and isinstance(item, Event):
+                await item.ack()
         except Exception:  # the application's
             _log.exception("a callback of the subscription to %r failed on %r", subscription.pattern, item)

@@ -22,6 +22,14 @@ class NameInUse(Error, RuntimeError):
     """A member that resumes under its name found another member running under it, or was replaced by one."""
 
 
+class NobodyListens(Error, LookupError):
+    """A request that no member can answer, because nobody subscribes to its subject."""
+
+
+class NoLogger(Error, RuntimeError):
+    """Something that only a logger can do was asked of a group that has none."""
+
+
 class NotAMember(Error, RuntimeError):
     """A call on a group that is not joined yet, or was left, or whose event loop has stopped."""
 
@@ -75,8 +83,8 @@ class Unsent(Error, RuntimeError):
 def replaced(group: str, name: str) -> NameInUse:
     """Another process has taken this member's place."""
     return NameInUse(
-        f"group {group!r}: another process joined under the name {name!r} while this one did not answer; this one is no "
-        "longer a member"
+        f"group {group!r}: another process joined under the name {name!r} while this one did not answer; this one is "
+        "no longer a member"
     )
 
 

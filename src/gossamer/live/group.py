@@ -10,7 +10,6 @@ import asyncio
 import logging
 import secrets
 from _thread import get_ident
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,17 +17,19 @@ from types import TracebackType
 from typing import Any, Self, cast
 from zlib import crc32
 
+from gossamer.core.effects import Effect, HandLetter, PastKnown
 from gossamer.core.ids import MEMBER_BITS, PacketId
-from gossamer.core.inputs import LeaveAsked, RewindAsked
-from gossamer.core.names import learn, name_of
-from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.inputs import LeaveAsked
+from gossamer.core.names import learn
 from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
+from gossamer.live.bound import event_type
 from gossamer.live.callbacks import Callback, Callbacks
 from gossamer.live.channels import GroupChannels
 from gossamer.live.credentials import envelope_for, member_number, trusted
-from gossamer.live.envelope import Envelope, SealedEnvelope
+from gossamer.live.durable import Durables
+from gossamer.live.envelope import Envelope
 from gossamer.live.errors import (
     Full,
     NameInUse,
@@ -42,14 +43,21 @@ from gossamer.live.errors import (
 )
 from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
+from gossamer.live.inspecting import Inspecting
 from gossamer.live.keeping import answer_to
 from gossamer.live.ledger import Ledger, known_members
+from gossamer.live.mail import Mail
 from gossamer.live.member import Member
 from gossamer.live.misuse import check_group, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
-from gossamer.live.notices import Bulletin, NoticeStream
+from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
 from gossamer.live.outboxes import Outboxes
+from gossamer.live.past import Past
+from gossamer.live.queueing import Queues
+from gossamer.live.readers import Readers
+from gossamer.live.requesting import Requesting
+from gossamer.live.requests import Requests
 from gossamer.live.safety import Safety
 from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
@@ -57,12 +65,12 @@ from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.waiting import Waiting
 from gossamer.live.watch import Watch, Witness
 from gossamer.pubsub.channel_map import ChannelMap
+from gossamer.pubsub.queue import By
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
 from gossamer.wire import Header
-from gossamer.wire.keys import KeyRing
 
 __all__ = [
     "Full",
@@ -86,7 +94,7 @@ GOODBYE_TIMEOUT_S = 1.0
 MakeTransport = Callable[[Endpoint], Transport]
 
 
-class Group:
+class Group(Requesting, Inspecting):
     """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
 
     def __init__(
@@ -129,7 +137,12 @@ class Group:
         self._failure: BaseException | None = None
         self._is_over = False
         self._callbacks = Callbacks()
-        self._past: deque[tuple[Subscription, int, Horizon]] = deque()
+        self._past: Past = NOT_JOINED
+        self._mail: Mail = NOT_JOINED
+        self._requests: Requests = NOT_JOINED
+        self._durables: Durables = NOT_JOINED
+        self._queues: Queues = NOT_JOINED
+        self._readers: Readers | None = None
 
     async def __aenter__(self) -> Self:
         settings = self.settings
@@ -148,7 +161,9 @@ class Group:
                     f"group {self.name!r}: the name {settings.name!r} is in use by another running member; stop that "
                     "one, or choose another name"
                 )
-            self._outboxes = Outboxes(self._home, partial(self._make_outbox, tuning.body_bytes))
+            fifo = self._member.stack.order.holds_back
+            outbox = partial(Outbox, self._home, self._member, settings, tuning.body_bytes, fifo)
+            self._outboxes = Outboxes(self._home, outbox)
             self._outbox = self._outboxes.first
             self._safety = Safety(settings, self._member, self._outboxes, self._waiting)
             self._channels = GroupChannels(self._member, self._inbox, self._outboxes)
@@ -168,10 +183,6 @@ class Group:
                 ) from None
             raise
         return self
-
-    def _make_outbox(self, body_bytes: int, channel: int) -> Outbox:
-        fifo = self._member.stack.order.holds_back
-        return Outbox(self._home, self._member, self.settings, body_bytes, fifo=fifo, channel=channel)
 
     async def close(self) -> None:
         """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`."""
@@ -222,7 +233,7 @@ class Group:
             envelope,
             recorder=recorder,
             inbox=self._inbox,
-            past_known=self._past_known,
+            tell=self._told,
             profile=self._answer,
             store=self._store,
             contacts=tuning.contacts,
@@ -235,7 +246,22 @@ class Group:
         self._member.stack.name = self.settings.name
         learn(self.me, self.settings.name)
         self._waiting = Waiting(self._member)
+        self._past = Past(self._member, self._inbox)
+        self._mail = Mail(self._member)
+        self._requests = Requests(self.name, self._member, self._inbox, self._mail)
+        self._inbox.event_type = event_type(self._home, self._requests.reply)
+        self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
+        self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
+        if self._member.disk is not None:
+            self._readers = Readers(self._member, self._member.disk, self._mail)
         return tuning
+
+    def _told(self, effect: Effect) -> None:
+        """What the stack has for us."""
+        if isinstance(effect, PastKnown):
+            self._past.known(effect)
+        elif isinstance(effect, HandLetter):
+            self._mail.read(effect)
 
     def _answer(self, question: Question) -> bytes:
         """What anybody who asks is told; nothing while we join."""
@@ -258,6 +284,7 @@ class Group:
         self._inbox.close(failure)
         self._member.disconnect_for_good()
         self._waiting.fail(failure)
+        self._requests.close(failure)
         self._watch.stop()
 
     async def __aexit__(
@@ -272,6 +299,8 @@ class Group:
         self._channels.close()
         try:
             self._inbox.pause_no_more()  # the answers have to be read
+            await self._durables.finish()
+            self._queues.finish()
             unsent = await self._safety.before_leaving(self.name)
         finally:
             await self._go()
@@ -289,10 +318,14 @@ class Group:
         finally:
             self._is_over = True
             self._watch.stop()
+            if self._readers is not None:
+                self._readers.stop()
             await self._member.stop()
             self._inbox.close()
             await self._callbacks.finish()
-            self._waiting.fail(NotAMember("this member left the group before this was done"))
+            over = NotAMember("this member left the group before this was done")
+            self._waiting.fail(over)
+            self._requests.close(over)
 
     async def _say_goodbye(self) -> None:
         self._member.step(LeaveAsked())
@@ -313,7 +346,8 @@ class Group:
     def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
 
-        Any thread may call it; one that is not the event loop's waits until the loop has taken the event.
+        Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
+        for it.
         """
         try:
             return self._outboxes.publish(subject, payload, attributes or None)
@@ -399,6 +433,9 @@ class Group:
         losses: Losses = "report",
         when_full: WhenFull | None = None,
         echo: bool = True,
+        durable: str | None = None,
+        queue: str | None = None,
+        queue_by: By = "any",
         callback: Callback | None = None,
     ) -> Subscription:
         """Subscribe to events whose subject matches a pattern and whose attributes satisfy `where`, from `start` on.
@@ -407,12 +444,21 @@ class Group:
         senders, `{sender: seqno}`, with all that a logger holds from the others. A gap that nobody could repair comes
         as `Lost` in its place; with `losses="skip"` only events come. `when_full` is what happens when the application
         does not read: "pause", "drop" or "raise", as in the settings. With `echo=False`, what this member publishes
-        does not come. A `callback`, a function or a coroutine function, is called with each item in its order; its
-        errors are logged, and the subscription goes on.
+        does not come. With a `durable` name the loggers keep how far it was (`commit`, `event.ack`), and it goes on
+        from there when it is made again, anywhere; `start` is for the first time. With a `queue` name
+        each event goes to one of the members with the same queue, patterns and `where`: to any, or always to the same
+        one for a sender or a key (`queue_by`). A `callback`, a function or a coroutine function, is called with each
+        item in its order, and acknowledges it; its errors are logged, and the subscription goes on.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
         wish = parse_start(start)
-        if wish is not None and not self._member.stack.order.holds_back:
+        if durable is not None:
+            self._durables.check(durable)
+            wish = wish or (0, {})
+        if queue is not None and wish is not None:
+            raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
+        queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)
+        if wish is not None and not self._member.stack.order.replays:
             raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
         if wish is not None and self._store is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
@@ -420,87 +466,27 @@ class Group:
         room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
         subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
         self._channels.look()
-        if wish is not None:
-            subscription.wait_for_past()
-            self._past.append((subscription, *wish))
-            if len(self._past) == 1:
-                self._ask_for_past()
+        if queue_id is not None:
+            self._queues.begin(queue_id, queue_by, subscription)
+        if durable is not None:
+            self._durables.begin(durable, subscription, start)
+        elif wish is not None:
+            self._past.wish(subscription, *wish)
         if callback is not None:
             self._callbacks.begin(subscription, callback)
         return subscription
-
-    def _ask_for_past(self) -> None:
-        _, since_ns, positions = self._past[0]
-        self._member.step(RewindAsked(since_ns, positions))
-
-    def _past_known(self, held: PacketSets | None) -> None:
-        """Loggers have said what they hold, and the stack is now requesting it; or no logger has answered."""
-        subscription, _, positions = self._past.popleft()
-        if held is None:
-            self._inbox.past_unknown(subscription)
-        else:
-            self._inbox.past_known(subscription, held, positions, self._member.stack.roster)
-        if self._past:
-            asyncio.get_running_loop().call_soon(self._ask_for_past)
 
     # Channels.
 
     @at_home
     def install_channels(self, channels: ChannelMap) -> None:
-        """Give the group another channel map, of a higher version: all members take it over by and by, losing nothing.
-
-        `channels()` is the map that this member knows.
-        """
+        """Give the group another channel map, of a higher version: all members take it over, and nothing is lost."""
         self._channels.install(channels)
 
     @at_home
     def channels(self) -> ChannelMap | None:
         """The channel map, which says which subjects go to which channel; None if all go to channel 0."""
         return self._channels.map
-
-    # Inspecting.
-
-    @at_home
-    def members(self) -> tuple[int, ...]:
-        """The members of the group, as far as this member knows; they are owed whatever is published from now on."""
-        return known_members(self._member)
-
-    @at_home
-    def loggers(self) -> tuple[int, ...]:
-        """The members that are loggers."""
-        return self._member.stack.roster.loggers
-
-    def notices(self) -> NoticeStream:
-        """What happens to the group, from now on, as an asynchronous iterator of `Notice(kind, text, member, ...)`.
-
-        Members join, leave, are suspected or lag; packets are lost; keys, clocks or versions do not fit; a logger
-        refuses; multicast does not arrive; a subscription is not read fast enough. What is wrong is also logged, as
-        warnings of `logging.getLogger("gossamer")`.
-        """
-        self._home.check_here("read notices in that thread, or use gossamer.join_sync")
-        return self._bulletin.stream()
-
-    def name_of(self, member: int) -> str:
-        """What people call a member; its number, if it has not said."""
-        return name_of(member)
-
-    @property
-    def keys(self) -> KeyRing | None:
-        """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
-        return self._envelope.keys if isinstance(self._envelope, SealedEnvelope) else None
-
-    @at_home
-    def stats(self) -> dict[str, Any]:
-        """The loss ledger and every counter, as a plain dict.
-
-        `received` = `first_pass` + `peer` + `logger`: events from others, by the rung through which they came.
-        """
-        return self._ledger.counters()
-
-    @at_home
-    def profile(self) -> dict[str, Any]:
-        """What this member answers to a probe: who it is, whom it knows, and its counters."""
-        return self._ledger.profile()
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

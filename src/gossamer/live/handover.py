@@ -15,11 +15,13 @@ from gossamer.core.effects import (
     Deliver,
     Effect,
     ForgetSender,
+    HandLetter,
     InstallMap,
     MarkStable,
     NameTaken,
     PastKnown,
     Refuse,
+    ReportBlocked,
     ReportLost,
     TakeBack,
 )
@@ -32,8 +34,8 @@ _AT_ONCE_BYTES = 1 << 20
 """About what is handed over in one turn, if more than one run waits."""
 
 FOR_APPLICATION = (
-    *(Deliver, ReportLost, TakeBack, MarkStable, ForgetSender),
-    *(BecomeMember, BecomeListener, BecomeStranger, InstallMap, Refuse, PastKnown, NameTaken),
+    *(Deliver, ReportLost, ReportBlocked, TakeBack, MarkStable, ForgetSender),
+    *(BecomeMember, BecomeListener, BecomeStranger, InstallMap, Refuse, PastKnown, NameTaken, HandLetter),
 )
 """The effects that concern the application."""
 
@@ -41,7 +43,7 @@ FOR_APPLICATION = (
 class Handover:
     """What one member has for its application."""
 
-    def __init__(self, deliver: Callable[[Run, Phase], None], tell: Callable[[Effect], None]) -> None:
+    def __init__(self, deliver: Callable[[Run, Phase, int], None], tell: Callable[[Effect], None]) -> None:
         self._deliver = deliver
         self._tell = tell
         self._late: deque[Effect] = deque()
@@ -56,7 +58,7 @@ class Handover:
             elif not isinstance(effect, Deliver):
                 self._tell(effect)
             elif len(effect.run) <= _AT_ONCE_PACKETS:
-                self._deliver(effect.run, effect.phase)
+                self._deliver(effect.run, effect.phase, effect.place)
             else:
                 self._late.append(effect)
                 self._loop.call_soon(self._go_on)
@@ -80,10 +82,11 @@ class Handover:
             self._tell(effect)
             return 0
         part = effect.run[self._given : self._given + _AT_ONCE_PACKETS]
+        place = effect.place + self._given if effect.place >= 0 else -1
         self._given += len(part)
         if self._given < len(effect.run):
             self._late.appendleft(effect)  # to go on after what was given of it
         else:
             self._given = 0
-        self._deliver(part, effect.phase)
+        self._deliver(part, effect.phase, place)
         return memory_of(part)

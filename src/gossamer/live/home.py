@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _LOOK_S = 0.2
 """A thread that waits for the loop looks this often whether the loop still runs."""
-_NOBODY = 0
+NOBODY = 0
 """The number of no thread."""
 
 
@@ -29,7 +29,7 @@ class _NotJoined:
     """Stands for the parts of a group that has not been joined."""
 
     def __getattr__(self, name: str) -> Any:
-        raise NotAMember("not in the group yet: use `async with gossamer.join(...) as group`")
+        raise NotAMember("not in the group yet: use `async with gossamer.join(...)` or `with gossamer.join_sync(...)`")
 
 
 NOT_JOINED: Any = _NotJoined()
@@ -38,12 +38,14 @@ NOT_JOINED: Any = _NotJoined()
 class Home:
     """The loop that runs now, and its thread."""
 
-    __slots__ = ("__weakref__", "is_copy", "loop", "thread")
+    __slots__ = ("__weakref__", "is_copy", "loop", "publisher", "thread")
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.thread = get_ident()
         """Compared in every call, so it is also what tells a forked child that it is not at home."""
+        self.publisher = NOBODY
+        """The thread that may publish without asking anybody: the loop's, or nobody while other threads do."""
         self.is_copy = False
         """Whether this process is a child of the one that joined."""
         _homes.add(self)
@@ -75,6 +77,10 @@ class Home:
 
         self.loop.call_soon_threadsafe(do)
         return self._wait(outcome)
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Call `work` in the loop, from whatever thread."""
+        return work() if get_ident() == self.thread else self.call(work)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop, and wait for its result; for other threads."""
@@ -129,7 +135,7 @@ _homes: WeakSet[Home] = WeakSet()
 
 def _forked() -> None:
     for home in _homes:
-        home.thread, home.is_copy = _NOBODY, True
+        home.thread, home.publisher, home.is_copy = NOBODY, NOBODY, True
 
 
 os.register_at_fork(after_in_child=_forked)

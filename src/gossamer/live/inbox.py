@@ -7,31 +7,36 @@ Each sender's packets come in order, so for each sender one number says how far 
 asked for, packets below that number come again, and only the subscriptions that asked for them see them.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container
+from itertools import accumulate
 from itertools import count as counting
 from operator import attrgetter
 from time import time
+from typing import Any
 from weakref import WeakValueDictionary
 
-from gossamer.core.effects import ReportLost
+from gossamer.core.effects import ReportBlocked, ReportLost
 from gossamer.core.ids import Phase, owner_of
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
-from gossamer.live.subscription import Losses, Lost, Room, Subscription, size_of
+from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, size_of
 from gossamer.live.switches import Switches
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_in_run, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import Event, count_in_run, in_places, is_fragment, unpack, unpack_simple
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
 _LEFT_MAX = 1000
 """Of this many senders that left, it is known how far they were delivered: one that resumes is no new one."""
+_TOLD_BYTES_MAX = 8192
+"""Of patterns in a profile, which has to fit into a datagram."""
 _BODY = attrgetter("body")
 
 
@@ -54,6 +59,8 @@ class Inbox:
         self.lost: Counter[str] = Counter()
         self.me = me
         self.home = home
+        self.event_type: type[Event] = Event
+        """The class of this group's events, as far as it matters."""
         self.is_paused = False
         """Whether the member does not read because the application does not."""
         self._recorder = recorder
@@ -62,7 +69,8 @@ class Inbox:
         self._resume = resume
         self._closed = False
         self._may_pause = True
-        self._marks: Horizon = {}  # by sender: everything below was delivered
+        self.marks: Horizon = {}
+        """By sender: everything below was delivered."""
         self._left: dict[int, None] = {}  # senders that left, the latest last
         limits = {"limit_event_bytes": event_bytes_max, "limit_total_bytes": 4 * max(event_bytes_max, EVENT_BYTES_MAX)}
         self._reassembler = Reassembler(**limits)
@@ -85,9 +93,24 @@ class Inbox:
         """How many items the application has not taken yet."""
         return sum(subscription.waiting for subscription in self._subscriptions.values())
 
+    def subscribed(self) -> dict[str, Any]:
+        """The patterns of all subscriptions, and how many there was no room to tell."""
+        patterns = sorted({p for some in list(self._subscriptions.values()) for p in some.pattern.split(" ")})
+        ends = list(accumulate(len(pattern.encode()) for pattern in patterns))
+        told = bisect_right(ends, _TOLD_BYTES_MAX)
+        return {"patterns": patterns[:told], "left_out": len(patterns) - told}
+
     def half_full(self) -> list[tuple[int, Subscription]]:
         """The subscriptions that the application does not read fast enough, by their keys."""
         return [(key, some) for key, some in list(self._subscriptions.items()) if some.is_half_full]
+
+    def positions(self) -> Horizon:
+        """By sender: the last number that was delivered."""
+        return {sender: mark - 1 for sender, mark in self.marks.items() if mark > 0}
+
+    def listens(self, subject: str) -> bool:
+        """Whether a subscription is there for this subject."""
+        return bool(self._table.match(subject))
 
     def subscribe(
         self, patterns: tuple[str, ...], where: str | None, losses: Losses, room: Room, echo: bool = True
@@ -135,24 +158,27 @@ class Inbox:
         self._may_pause = False
         self.look()
 
-    def delivered(self, run: Run, phase: Phase) -> None:
-        """Offer packets whose turn has come in their stream, if they do not have to wait for another channel."""
-        if self.switches is None:
-            self._deliver(run, phase)
-        elif run := self.switches.pass_on(run, phase, self._marks, self.delivered):
-            self._deliver(run, phase)
-            self.switches.went_on(self._marks)
+    def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
+        """Offer packets whose turn has come; in an order of all members, the first of them has this place.
 
-    def _deliver(self, run: Run, phase: Phase) -> None:
+        After a change of the channel map they may have to wait for another channel of their publisher.
+        """
+        if self.switches is None or place >= 0:  # an order of all needs no other
+            self._deliver(run, phase, place)
+        elif run := self.switches.pass_on(run, phase, self.marks, self.delivered):
+            self._deliver(run, phase, place)
+            self.switches.went_on(self.marks)
+
+    def _deliver(self, run: Run, phase: Phase, place: int) -> None:
         sender = run[0].sender
-        mark = self._marks.get(sender, 0)
+        mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
             again = [packet for packet in run if packet.seqno < mark]
             self._offer_again(again)
-            run = run[len(again) :]
+            run, place = run[len(again) :], place + len(again) if place >= 0 else -1
             if not run:
                 return
-        self._marks[sender] = run[-1].seqno + 1
+        self.marks[sender] = run[-1].seqno + 1
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self.me,), packet, phase)
         rung = "own" if owner_of(sender) == self.me else phase
@@ -170,51 +196,59 @@ class Inbox:
             at += 1
         self.received[rung] += len(events)
         if events:
-            self._offer(events, size_bytes)
+            self._offer(events if place < 0 else in_places(events, run[0].seqno, place), size_bytes)
         self._report_abandoned()
+
+    def report(self, effect: ReportLost | ReportBlocked) -> None:
+        """Report what does not come, in its place."""
+        if isinstance(effect, ReportLost):
+            self.given_up(effect)
+            return
+        for subscription in list(self._subscriptions.values()):
+            subscription.offer_blocked(Blocked(effect.reason))
 
     def given_up(self, effect: ReportLost) -> None:
         """Report a gap that nobody could fill, when its turn has come."""
         if self.switches is not None and self.switches.holds(effect, self.given_up):
             return
         lost = Lost(effect.sender, effect.first, effect.last, effect.reason)
-        mark = self._marks.get(effect.sender, 0)
+        mark = self.marks.get(effect.sender, 0)
         for subscription in list(self._subscriptions.values()):
             if not self._ordered or effect.first >= subscription.rewound.get(effect.sender, mark):
                 subscription.offer_loss(lost)
                 if effect.sender in subscription.rewound:
                     subscription.went_on(effect.sender, effect.last + 1, mark)
         if effect.first >= mark or not self._ordered:
-            self._marks[effect.sender] = effect.last + 1
+            self.marks[effect.sender] = effect.last + 1
             self.lost[effect.reason] += effect.last - effect.first + 1
             self._recorder.lost(time(), self.me, effect)
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
         if self.switches is not None:
-            self.switches.went_on(self._marks)
+            self.switches.went_on(self.marks)
 
     def taken_back(self, sender: int, first: int) -> None:
         """What was reported as lost from `first` on comes after all, and is new."""
-        self._marks[sender] = min(first, self._marks.get(sender, 0))
+        self.marks[sender] = min(first, self.marks.get(sender, 0))
 
     def sender_left(self, sender: int) -> None:
         """Forget a sender that left, and of which everything was delivered; not at once, since it may resume."""
         self._reassembler.forget(sender)
         self._report_abandoned()
         if self.switches is not None:
-            self.switches.went_on(self._marks)
+            self.switches.went_on(self.marks)
         self._left.pop(sender, None)
         self._left[sender] = None
         if len(self._left) > _LEFT_MAX:
             oldest = next(iter(self._left))
             del self._left[oldest]
-            self._marks.pop(oldest, None)
+            self.marks.pop(oldest, None)
 
     def begin(self, horizon: Horizon, missed: str = "") -> None:
         """Begin after `horizon`: everything up to it is the past; `missed` is why that is not all that was owed."""
         if missed:
             self._report(Lost(-1, -1, -1, missed))
-        self._marks |= {sender: last + 1 for sender, last in horizon.items()}
+        self.marks |= {sender: last + 1 for sender, last in horizon.items()}
 
     def past_known(
         self, subscription: Subscription, held: PacketSets, wanted: Horizon, present: Container[int]
@@ -225,10 +259,10 @@ class Inbox:
         """
         behind: Horizon = {}
         for sender, numbers in held.items():
-            if sender not in self._marks and sender not in present:
-                self._marks[sender] = numbers.last + 1
+            if sender not in self.marks and sender not in present:
+                self.marks[sender] = numbers.last + 1
             first = max(numbers.first, wanted.get(sender, 0))
-            if first < self._marks.get(sender, 0):
+            if first < self.marks.get(sender, 0):
                 behind[sender] = first
         subscription.past_known(behind)
         for sender, first in wanted.items():
@@ -249,11 +283,16 @@ class Inbox:
         try:
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
-                return [] if event is None else [event]
-            return unpack(packet)
+                return [] if event is None else self._bound([event])
+            return self._bound(unpack(packet))
         except WireError:
             self._report(Lost(packet.sender, packet.seqno, packet.seqno, "malformed"))
             return []
+
+    def _bound(self, events: list[Event]) -> list[Event]:
+        """The same events; those that ask for a reply know how."""
+        kind = self.event_type
+        return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
 
     def _report_abandoned(self) -> None:
         """Report fragmented events that will never be complete; a lost fragment was already reported as a packet."""
@@ -312,4 +351,4 @@ class Inbox:
                     subscription.offer(mine, size_of(mine))
         for _, subscription in asked:
             sender = run[0].sender
-            subscription.went_on(sender, subscription.rewound[sender], self._marks.get(sender, 0))
+            subscription.went_on(sender, subscription.rewound[sender], self.marks.get(sender, 0))

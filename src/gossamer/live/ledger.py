@@ -75,6 +75,7 @@ class Ledger:
             "log": log,
             "partition": stack.partition(member.now()),
             "channels": self._channels.standing(),
+            "subscriptions": inbox.subscribed(),
         }
 
     def profile(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from gossamer.core.effects import (
 )
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
 from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, ViewUpdate
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.live.collecting import Collecting
@@ -46,6 +46,10 @@ _DAMAGED_MAX = 1000
 """A store in which more packets than this are damaged has failed."""
 _STRETCHES = 500
 """When a store is opened, it is split into about this many parts to look up how old each is."""
+
+
+_Commits = dict[str, tuple[Horizon, list[Callable[[], None]]]]
+"""By consumer: its positions, and what to call when they are durable."""
 
 
 class LogDisk:
@@ -81,6 +85,8 @@ class LogDisk:
         self._waiting: deque[Effect] = deque()
         self._busy = False
         self._committed = Committed({})
+        self._commits: _Commits = {}
+        self._committing = False
         self._collecting = Collecting(store, self._thread, self._tables, self._has_gone, self._fail)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -101,6 +107,42 @@ class LogDisk:
     def committed(self) -> Committed:
         """What durable readers have finished with; they commit from other processes."""
         return Committed({c.name: dict(c.committed) for c in self.store.consumers()})
+
+    def commit(self, consumer: str, positions: Horizon, done: Callable[[], None]) -> None:
+        """Record how far a durable subscriber is; `done` is called when that is durable.
+
+        What comes while one is being written is written together with it, so that the log itself has to wait but once.
+        """
+        known, waiting = self._commits.setdefault(consumer, ({}, []))
+        for sender, last in positions.items():
+            known[sender] = max(last, known.get(sender, -1))
+        waiting.append(done)
+        if not self._committing and not self.failure:
+            self._write_commits()
+
+    def _write_commits(self) -> None:
+        commits, self._commits = self._commits, {}
+        self._committing = True
+        writing = self._loop.run_in_executor(self._thread, self._store_commits, commits)
+        writing.add_done_callback(lambda written: self._commits_written(written, commits))
+
+    def _store_commits(self, commits: "_Commits") -> None:
+        with self._tables:
+            for consumer, (positions, _) in commits.items():
+                self.store.commit(consumer, positions)
+
+    def _commits_written(self, written: "asyncio.Future[None]", commits: "_Commits") -> None:
+        self._committing = False
+        try:
+            written.result()
+        except StoreError as error:
+            return self._fail(str(error))
+        for _, waiting in commits.values():
+            for done in waiting:
+                done()
+        if self._commits:
+            self._write_commits()
+        return None
 
     def stats(self) -> dict[str, Any]:
         """Why it refuses packets, if it does; how many it wrote, how many it found damaged, and how much it holds."""

@@ -21,6 +21,7 @@ from gossamer.core.effects import (
     Effect,
     ForgetCollected,
     ForgetSender,
+    HandLetter,
     HearChannels,
     InstallMap,
     Listen,
@@ -32,6 +33,7 @@ from gossamer.core.effects import (
     PastKnown,
     Refuse,
     Replay,
+    ReportBlocked,
     ReportLost,
     ReserveNumbers,
     TakeBack,
@@ -53,7 +55,6 @@ from gossamer.core.inputs import (
     Woke,
 )
 from gossamer.core.messages import Data, Leave, Message, Piece, Repair, SeenReport
-from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Run
 from gossamer.core.questions import Call, Challenge, Probe, Proof, WhoKeeps
 from gossamer.core.say import WorthRepairing
@@ -89,7 +90,7 @@ class Member:
         *,
         recorder: Recorder,
         inbox: Inbox,
-        past_known: Callable[[PacketSets | None], None],
+        tell: Callable[[Effect], None],
         profile: Callable[[Question], bytes],
         store: LogStore | None = None,
         contacts: tuple[Address, ...] = (),
@@ -101,7 +102,7 @@ class Member:
     ) -> None:
         """`named`: whether the member's number follows from its name, so that it is the same after a restart.
 
-        `failed` is called if the member meets with so many errors of its own that it cannot go on.
+        `tell` is called with what the stack has for the group; `failed` if there were too many errors of our own.
         """
         self.me = header.source
         self.stats: Counter[str] = Counter()
@@ -123,7 +124,7 @@ class Member:
         self._recorder = recorder
         self._inbox = inbox
         self._handover = Handover(inbox.delivered, self._tell_application)
-        self._past_known = past_known
+        self._tell = tell
         self._answers = Answers(transport, envelope, profile, self.stats)
         self._directory = Directory(transport.endpoint, self.stats)
         lines = Lines(contacts, multicast)
@@ -432,8 +433,8 @@ class Member:
 
     def _tell_application(self, effect: Effect) -> None:
         match effect:
-            case ReportLost():
-                self._inbox.given_up(effect)
+            case ReportLost() | ReportBlocked():
+                self._inbox.report(effect)
             case MarkStable(sender, _, last):
                 self._recorder.stable(time(), self.me, effect)
                 self.stable_up_to[sender] = last
@@ -457,8 +458,8 @@ class Member:
                 self.left.set()
             case Refuse(_, reason):
                 self.stats[f"refused: {reason}"] += 1
-            case PastKnown(held):
-                self._past_known(held)
+            case PastKnown() | HandLetter():
+                self._tell(effect)
             case NameTaken() if self.joined.is_set():
                 self._replaced()
             case NameTaken():

@@ -5,7 +5,8 @@ to go on: its events share packets until the end of the loop's turn, and further
 there are more of them every few turns. Turns are counted, because an event loop's timers are too coarse; after a few
 without an event everything is sent, so nothing spins while the application is idle.
 
-Nothing is dropped: an event that does not fit raises `Full` before it is taken.
+Nothing is dropped: an event that does not fit raises `Full` before it is taken. What other threads publish goes through
+an `Intake`, which has the numbers of packets while they do.
 """
 
 from _thread import get_ident
@@ -16,7 +17,8 @@ from typing import Any
 
 from gossamer.core.ids import PacketId, stream_of
 from gossamer.live.errors import Full, NotAMember, NotAnEvent
-from gossamer.live.home import Home
+from gossamer.live.home import NOBODY, Home
+from gossamer.live.intake import Intake
 from gossamer.live.member import Member
 from gossamer.pubsub.subjects import check_subject
 from gossamer.settings import Settings
@@ -37,7 +39,7 @@ class Outbox:
     """Events that are published and not yet packets."""
 
     def __init__(
-        self, home: Home, member: Member, settings: Settings, body_bytes: int, *, fifo: bool, channel: int = 0
+        self, home: Home, member: Member, settings: Settings, body_bytes: int, fifo: bool, channel: int = 0
     ) -> None:
         self.published = 0
         self._channel = channel
@@ -63,11 +65,13 @@ class Outbox:
         self._loop = home.loop
         self._subjects: set[str] = set()
         self._id = PacketId(stream_of(member.me, channel), member.stack.following(channel))
+        self._intake = Intake(body_bytes, self._subjects, self._wake)
+        home.publisher = home.thread
 
     def publish(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
         """Take one event, from whatever thread; returns the packet that will carry it."""
-        if get_ident() != self._home.thread:
-            return self._home.call(partial(self.publish, subject, payload, attributes))
+        if get_ident() != self._home.publisher:
+            return self._publish_elsewhere(subject, payload, attributes)
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
@@ -94,8 +98,48 @@ class Outbox:
         self.send()
         return packet
 
+    def _publish_elsewhere(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
+        """Publish from another thread, or from the loop while other threads have the numbers."""
+        home = self._home
+        if get_ident() == home.thread:
+            self._take_back()
+            return self.publish(subject, payload, attributes)
+        if not home.is_copy:  # in a forked child the intake may be locked for ever
+            packet = self._intake.put(subject, payload, attributes)
+            if packet is not None:
+                return packet
+        return home.call(partial(self._publish_and_lend, subject, payload, attributes))
+
+    def _publish_and_lend(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
+        """Publish what the intake did not take, and have it take what follows."""
+        self._take_back()
+        packet = self.publish(subject, payload, attributes)
+        self.send()
+        if not self._packer.count and not self._closed:
+            self._intake.lend(self._id, self._member.stack.pace.room())
+            self._home.publisher = NOBODY
+        return packet
+
+    def _take_back(self) -> None:
+        if self._home.publisher == NOBODY:
+            self._collect(last=True)
+            self._home.publisher = self._home.thread
+
+    def _collect(self, *, last: bool = False) -> None:
+        bodies, events = self._intake.collect(last=last)
+        self._bodies += bodies
+        self.published += events
+        self._number(len(bodies))
+        self._pass_on()
+
+    def _wake(self) -> None:
+        """Have the loop look into the intake."""
+        self._home.check()
+        self._loop.call_soon_threadsafe(self.send)
+
     def take(self, subject: str, payloads: Sequence[bytes], at: int) -> tuple[int, int]:
         """Take as many of `payloads[at:]` as there is room for; returns how many, and the packets the next needs."""
+        self._take_back()
         if subject not in self._subjects:
             self._check(subject)
         if not self._scheduled:
@@ -150,12 +194,16 @@ class Outbox:
 
         `publish` checks for this only with a subject that it does not know, so the check costs nothing before.
         """
+        self._take_back()
         self._closed = True
         self._error = error
         self._subjects.clear()
 
     def send(self) -> None:
         """Send all that is there, as far as there is room; the rest follows when there is more."""
+        if self._home.publisher == NOBODY:
+            self._collect()
+            self._intake.allow(self._member.stack.pace.room())
         if self._packer.count and self.room():
             self._close_packet()
         self._pass_on()
@@ -167,7 +215,7 @@ class Outbox:
     @property
     def last(self) -> int:
         """The number after the last packet published so far."""
-        return self._id.seqno + (1 if self._packer.count else 0)
+        return self._id.seqno + (1 if self._packer.count else 0) + self._intake.waiting()
 
     def _schedule(self) -> None:
         self._scheduled = True

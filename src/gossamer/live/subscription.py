@@ -11,8 +11,9 @@ from contextlib import suppress
 from datetime import datetime
 from operator import itemgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
+from gossamer.core.errors import Misuse
 from gossamer.core.ids import owner_of
 from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
@@ -23,6 +24,7 @@ from gossamer.wire.events import Event
 
 if TYPE_CHECKING:
     from gossamer.live.inbox import Inbox
+    from gossamer.live.queueing import Worker
 
 _INSTEAD = "read there, or use gossamer.join_sync"
 _NOT_READ = "not read"
@@ -43,7 +45,18 @@ class Lost(NamedTuple):
         return name_of(self.sender)
 
 
-Item = Event | Lost
+class Blocked(NamedTuple):
+    """The one order of the group cannot go on: nothing is delivered until it can (`order="total"` only)."""
+
+    reason: str
+
+    @property
+    def sender(self) -> int:
+        """Nobody in particular."""
+        return -1
+
+
+Item = Event | Lost | Blocked
 Losses = Literal["report", "skip"]
 Start = Literal["now", "new", "last", "beginning"] | Horizon | datetime
 FROM_NOW_ON = ("now", "new", "last")
@@ -59,6 +72,19 @@ class Room(NamedTuple):
     when_full: WhenFull
 
 
+class Acknowledging(Protocol):
+    """Keeps account of what an application has read and what of it is done."""
+
+    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
+        """The application has read these, to acknowledge them one by one or together."""
+
+    def bound(self, item: Item, *, blocking: bool = False) -> Item:
+        """The same item; an event of it can be acknowledged."""
+
+    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+        """All that was read is done, but for these."""
+
+
 class Subscription:
     """An asynchronous iterator over the matching events; `batches()` yields them in lists, which is faster."""
 
@@ -71,6 +97,10 @@ class Subscription:
         self.is_full = False
         self.pauses = room.when_full == "pause"
         """Whether the member need not read while this is full."""
+        self.acks: Acknowledging | None = None
+        """What keeps account of what is done, if anything does."""
+        self.queue: Worker | None = None
+        """The queue that says which events are for this subscription, if there is one."""
         self._not_from = -1 if echo else inbox.me
         self._inbox = inbox
         self._home = inbox.home
@@ -94,6 +124,11 @@ class Subscription:
         return f"<{type(self).__name__} to {self.pattern!r}, {state}, {self.waiting} waiting>"
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing more comes."""
+        return self._closed
+
+    @property
     def waiting(self) -> int:
         """How many items the application has not taken."""
         return len(self._items) + len(self._early or ())
@@ -107,6 +142,18 @@ class Subscription:
         """Take these events, all of one sender, unless there is no room."""
         if owner_of(events[0].sender) == self._not_from:
             return
+        if self.queue is not None:
+            events = self.queue.arrived(events)
+            size_bytes = size_of(events)
+        if events:
+            self._offer(events, size_bytes)
+
+    def offer_own(self, events: list[Event]) -> None:
+        """Take events that another member of the queue has left."""
+        for event in events:
+            self._offer([event], len(event.payload))
+
+    def _offer(self, events: list[Event], size_bytes: int) -> None:
         if self.is_full and self._refuses(events[0].sender, events[0].seqno, events[-1].seqno, _NOT_READ):
             return
         items = self._items if self._early is None else self._early
@@ -124,6 +171,12 @@ class Subscription:
         self._ready.set()
         if self.waiting > self._events_max:
             self._fill()
+
+    def offer_blocked(self, blocked: Blocked) -> None:
+        """Take the news that nothing comes, if such news are wanted: whoever does not read need not know."""
+        if self._reports and not self.is_full:
+            (self._items if self._early is None else self._early).append(blocked)
+            self._ready.set()
 
     def _fill(self) -> None:
         if not self.is_full:
@@ -156,7 +209,7 @@ class Subscription:
 
     def wait_for_past(self) -> None:
         """From now on hold back what comes, until `past_known`."""
-        self._early = []
+        self._early = [] if self._early is None else self._early
         self._past_is_here.clear()
 
     def past_known(self, positions: Horizon) -> None:
@@ -252,20 +305,23 @@ class Subscription:
         if not self._reading:
             while not self._items:
                 await self._fetch()
-            self._reading, self._position = self._taken(), 0
+            self._reading, self._position = self._taken(one_by_one=True), 0
         item = self._reading[self._position]
         self._position += 1
         if self._position == len(self._reading):
             self._reading = []
-        return item
+        return item if self.acks is None else self.acks.bound(item)
 
-    async def batches(self) -> AsyncIterator[list[Item]]:
-        """Yield everything that is there, again and again; never an empty list."""
-        while (batch := await self.take()) is not None:
+    async def batches(self, timeout: float | None = None) -> AsyncIterator[list[Item]]:
+        """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
+        while (batch := await self.take(timeout)) is not None:
             yield batch
 
     async def take(self, timeout: float | None = None) -> list[Item] | None:
         """Wait for items and return all that are there, or None at the end; Timeout after `timeout` seconds."""
+        return await self._take(timeout)
+
+    async def _take(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         try:
             while not self._items and not self._reading:
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
@@ -277,12 +333,33 @@ class Subscription:
             return None
         except TimeoutError:
             raise Timeout(f"nothing came within {timeout} s") from None
-        return self.rest()
+        return self.rest(one_by_one=one_by_one)
 
-    def rest(self) -> list[Item]:
-        """Everything that is there, perhaps nothing; does not wait."""
+    def rest(self, *, one_by_one: bool = False) -> list[Item]:
+        """Everything that is there, perhaps nothing; does not wait. Events of a batch are acknowledged by `commit`."""
         begun, self._reading = self._reading, []
-        return begun[self._position :] + self._taken() if begun else self._taken()
+        taken = self._taken(one_by_one=one_by_one)
+        return begun[self._position :] + taken if begun else taken
+
+    @at_home
+    async def commit(self, timeout: float | None = None) -> None:
+        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds.
+
+        For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
+        and what was not committed goes to another member of the queue when this one is gone.
+        """
+        await self._commit_but(self._reading[self._position :], timeout)
+
+    async def _commit_but(self, unread: list[Item], timeout: float | None) -> None:
+        """Commit all that was taken but for these items."""
+        if self.acks is None:
+            raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
+        await self.acks.commit(unread, timeout)
+
+    @property
+    def marks(self) -> Horizon | None:
+        """By sender: everything below was given to the application; None if something waits for it."""
+        return None if self._items or self._early is not None else {**self._inbox.marks, **self.rewound}
 
     async def _fetch(self) -> None:
         if self._closed:
@@ -291,7 +368,7 @@ class Subscription:
         self._ready.clear()
         await self._ready.wait()
 
-    def _taken(self) -> list[Item]:
+    def _taken(self, *, one_by_one: bool = False) -> list[Item]:
         """Hand over all items: there is room again."""
         if not self._closed:
             self._home.check_here(_INSTEAD)
@@ -299,6 +376,8 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
+        if self.acks is not None and items:
+            self.acks.taken(items, one_by_one=one_by_one)
         if was_full:
             self._inbox.look()
         return items

@@ -29,6 +29,7 @@ class Switches:
         self._waits: dict[int, Horizon] = {}  # by stream: the streams that it waits for, and up to which number
         self._held: dict[int, list[Callable[[], None]]] = {}
         self._bytes = 0
+        self._moved = self._releasing = False
 
     def pass_on(self, run: Run, phase: Phase, marks: Horizon, deliver: Callable[[Run, Phase], None]) -> Run:
         """What of a run may be handed over now; `deliver` is called with the rest when its turn comes."""
@@ -52,14 +53,17 @@ class Switches:
         return True
 
     def went_on(self, marks: Horizon) -> None:
-        """Everything below these marks was handed over: streams that waited for that go on."""
-        for stream, after in list(self._waits.items()):
-            left = {s: last for s, last in after.items() if marks.get(s, 0) <= last and self._hears(s)}
-            if not left or self._bytes > _HELD_BYTES_MAX:
-                self._stats["order across channels given up"] += bool(left)
-                self._release(stream)
-            else:
-                self._waits[stream] = left
+        """Everything below these marks was handed over: streams that waited for that go on, and others after them."""
+        self._moved = True
+        while self._moved and not self._releasing:
+            self._moved = False
+            for stream, after in list(self._waits.items()):
+                left = {s: last for s, last in after.items() if marks.get(s, 0) <= last and self._hears(s)}
+                if not left or self._bytes > _HELD_BYTES_MAX:
+                    self._stats["order across channels given up"] += bool(left)
+                    self._release(stream)
+                else:
+                    self._waits[stream] = left
 
     def _after(self, stream: int, body: bytes, marks: Horizon) -> Horizon:
         try:
@@ -79,6 +83,11 @@ class Switches:
         deliver(run, phase)
 
     def _release(self, stream: int) -> None:
+        """What is handed over may move others on: that is looked at afterwards (`went_on`)."""
         del self._waits[stream]
-        for go in self._held.pop(stream, []):
-            go()
+        self._releasing = True
+        try:
+            for go in self._held.pop(stream, []):
+                go()
+        finally:
+            self._releasing = False

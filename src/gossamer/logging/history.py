@@ -98,6 +98,8 @@ class History(Rung):
         self._wish = None
         hears = self.ladder.streams.hears
         held = {sender: numbers for sender, numbers in self._held().items() if hears(sender)}
+        if self._answers:
+            self._await_unlogged(wish, held)
         out.append(PastKnown(held if self._answers else None))
         for sender, never in self._never_sent().items():
             if hears(sender):
@@ -106,3 +108,10 @@ class History(Rung):
             first = max(numbers.first, wish.positions.get(sender, 0))
             if first <= numbers.last:
                 self.ladder.gaps.rewind(now, sender, first, numbers, out)
+
+    def _await_unlogged(self, wish: RewindAsked, held: PacketSets) -> None:
+        """What is wanted of a sender, was sent before we came, and is in no log: it may be on its way there."""
+        for sender, first in wish.positions.items():
+            stream = self.ladder.streams.get(sender)
+            if stream is not None and sender not in held and first < stream.start:
+                held[sender] = RangeSet.span(first, stream.start - 1)

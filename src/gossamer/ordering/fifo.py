@@ -54,6 +54,7 @@ class Fifo(Order):
     __slots__ = ("_bytes", "_ends", "_held", "_limit", "_turns")
 
     holds_back = True
+    replays = True
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)

@@ -22,7 +22,7 @@ from gossamer.pipeline.session import PipelineError
 from gossamer.pubsub.subjects import compile_pattern
 from gossamer.store import Damaged, LogEntry, LogStore, StoreError, open_store
 from gossamer.wire import WireError
-from gossamer.wire.events import is_fragment
+from gossamer.wire.events import count_events, is_fragment
 
 _logger = logging.getLogger(__name__)
 
@@ -65,6 +65,28 @@ class Log:
         except WireError:
             return position - 1
         return position - 1 if index + 1 == count else position - 2 - index
+
+    def rows(self, sender: int, first: int, behind: int) -> Iterator[tuple[int, int]]:
+        """The held packets of a sender from `first` up to but not including `behind`, with the rows of each."""
+        while first < behind:
+            try:
+                for entry in self.store.read(sender, first, behind - 1):
+                    yield entry.seqno, self._rows_of(entry)
+                return
+            except Damaged as damage:
+                yield damage.seqno, 0
+                first = damage.seqno + 1
+
+    def _rows_of(self, entry: LogEntry) -> int:
+        """How many events a packet has; a fragment counts if it is the last of its event."""
+        try:
+            body = body_of(entry, self.open_datagram)
+            if is_fragment(body):
+                index, count = fragment_place(body)
+                return int(index + 1 == count)
+            return count_events(body)
+        except WireError:
+            return 0
 
     def tasks(self, extent: Extent, ranges: dict[int, tuple[int, int]]) -> list[list[Part]]:
         """Split the ranges `(first, behind)` of each sender into tasks of about equally many packets."""

@@ -88,24 +88,6 @@ class Extent:
         return RangeSet(collected.within(first, behind - 1) if behind > first else ())
 
 
-def limited(start: Positions, end: Positions, most: int) -> Positions:
-    """An end at most `most` numbers after `start`: each sender's share is proportional to its backlog.
-
-    What rounding leaves goes to the smallest backlogs, so that no sender waits for ever.
-    """
-    backlog = {sender: end[sender] - start[sender] for sender in end}
-    total = sum(backlog.values())
-    if total <= most:
-        return end
-    shares = {sender: count * most // total for sender, count in backlog.items()}
-    rest = most - sum(shares.values())
-    for sender in sorted(backlog, key=lambda sender: (backlog[sender], sender)):
-        if rest and shares[sender] < backlog[sender]:
-            shares[sender] += 1
-            rest -= 1
-    return {sender: start[sender] + share for sender, share in shares.items()}
-
-
 def parse(option: str, text: str) -> Positions:
     """Parse a JSON object `{"sender": seqno}`; `PipelineError` if it is not one."""
     shape = f'{option} = {text[:60]!r}: must be earliest, latest or JSON like {{"17": 1200}}, next number by sender'

@@ -10,6 +10,7 @@ itself. A local master runs in our own environment and imports the package from 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -87,11 +88,19 @@ def spark_session(name: str, master: str = "local[*]", **conf: str) -> SparkSess
 @contextmanager
 def running(name: str, master: str = "local[*]", **conf: str) -> Iterator[SparkSession]:
     """A session for one command; it is stopped at the end, even after an error."""
+    root = logging.getLogger()
+    root.addFilter(_not_interrupted)
     session = spark_session(name, master, **conf)
     try:
         yield session
     finally:
         session.stop()
+        root.removeFilter(_not_interrupted)
+
+
+def _not_interrupted(record: logging.LogRecord) -> bool:
+    """Py4J logs the traceback of an interrupt, which is no error, before it passes it on."""
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 
 from gossamer.pipeline import log_rows
+from gossamer.pipeline.interpreter import check_workers
 from gossamer.pipeline.log import Log, open_log
 from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.positions import (
@@ -32,9 +33,9 @@ from gossamer.pipeline.positions import (
     Extent,
     Positions,
     from_offset,
-    limited,
     to_offset,
 )
+from gossamer.pipeline.row_limit import limited
 from gossamer.pipeline.sink import GroupStreamWriter, GroupWriter, WriteOptions, check_columns
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class LogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """The name of the format; Spark asks for it first when a source is registered."""
+        check_workers()
         return "gossamer"
 
     def schema(self) -> str:
@@ -163,11 +165,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = {sender: extent.reach(sender, at, log.is_old) for sender, at in first.items()}
             for sender in begun:
                 _check_end(log, extent, sender, begun[sender])
-        if self._target is not None:
-            end = {s: max(first[s], min(at, self._target.get(s, first[s]))) for s, at in end.items()}
-            end = {s: at for s, at in end.items() if s in begun or s in self._target}
-        if isinstance(limit, ReadMaxRows):
-            end = limited(first, end, limit.max_rows)
+            if self._target is not None:
+                end = {s: max(first[s], min(at, self._target.get(s, first[s]))) for s, at in end.items()}
+                end = {s: at for s, at in end.items() if s in begun or s in self._target}
+            if isinstance(limit, ReadMaxRows):
+                end = limited(first, end, limit.max_rows, log.rows)
         skipped = sum(len(extent.lost(sender, first[sender], at)) for sender, at in end.items())
         return to_offset(end, skipped + start.get(SKIPPED, 0))
 

@@ -82,8 +82,9 @@ class Settings:
     name: str = _setting(_process_name, "What people call this process; by default its host and process id.")
     order: str = _setting(
         "fifo",
-        "The order in which a sender's events are delivered: as sent, or as they arrive.",
-        choices=("fifo", "none"),
+        "The order in which events are delivered: each sender's as sent, as they arrive, or all events in one order at "
+        "all members (`total`), which takes longer and needs most members to be in reach of each other.",
+        choices=("fifo", "none", "total"),
     )
     first_pass: str = _setting(
         "auto",
@@ -202,7 +203,8 @@ class Settings:
         mine = {"ordering": self.order, "when_unlogged": self.when_unlogged, "loss_patience": self.loss_patience}
         durability = {"durable": self.durable, "log_copies": self.copies}
         buffers = LIVE_BUFFERS.get(self.tuning.get("buffering", ""), {})
-        live = {**LIVE, **mine, **durability, **numbers, **buffers, **LIVE_PRESETS[self.protocol]}
+        one_channel = {"channels": 1} if self.order == "total" else {}
+        live = {**LIVE, **mine, **durability, **numbers, **buffers, **one_channel, **LIVE_PRESETS[self.protocol]}
         protocol = preset(self.protocol, {**live, **self.tuning})
         if protocol.membership == "synchronous":
             raise SettingError(f"tuning: membership = 'synchronous': {SIMULATED_ONLY['virtual-synchrony']}")

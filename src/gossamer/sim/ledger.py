@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.core.ids import Phase, channel_of, owner_of
-from gossamer.core.packets import Packet
+from gossamer.core.packets import Packet, Run
 
 _NOT_OWED, _OWED, _DELIVERED, _EXCUSED, _LOST = range(5)
 
@@ -46,6 +46,10 @@ class Ledger:
         self.outstanding = 0
         self.sent = self.expected = self.duplicate = self.bogus = self.refused = 0
         self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
+        self.in_one_order = True
+        """Whether all members gave packets the same places, and delivered them in the order of these."""
+        self._places: dict[tuple[int, int], int] = {}
+        self._latest_place = [-1] * members
 
     def published(self, now: float, packet: Packet, owed_to: Sequence[int]) -> None:
         """`packet` exists, and these members are owed it."""
@@ -92,6 +96,13 @@ class Ledger:
         self._repeats.append(usual + unowed)
         self._settle(now, record, usual)
 
+    def placed(self, member: int, run: Run, first: int) -> None:
+        """The application of `member` gets these packets, in places of the one order from `first` on."""
+        self.in_one_order &= first > self._latest_place[member]
+        self._latest_place[member] = first + len(run) - 1
+        for place, packet in enumerate(run, first):
+            self.in_one_order &= self._places.setdefault((packet.sender, packet.seqno), place) == place
+
     def given_up(self, now: float, member: int, sender: int, first: int, last: int) -> None:
         """`member` was told that these will not come."""
         records = self._records.get(sender, {})
@@ -100,6 +111,10 @@ class Ledger:
             if record is not None and record.states[member] == _OWED:
                 record.states[member] = _LOST
                 self._settle(now, record, 1)
+
+    def begins_anew(self, member: int) -> None:
+        """`member` has lost its memory."""
+        self._latest_place[member] = -1
 
     def joined(self, now: float, member: int, horizon: dict[int, int], channel: int = 0) -> None:
         """`member` is owed what was published to `channel` after `horizon`, and nothing else that there is so far.

@@ -195,6 +195,8 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         result["coordinators"] = coordinators
     if scenario.channel:
         result["channels"] = _channels(scenario, world)
+    if order := _order(world):
+        result["order"] = order
     result["violations"] = _plain_violations(scenario, result["deliveries"])
     digest = world.ledger.digest()
     digest.update(json.dumps(result, sort_keys=True).encode())
@@ -228,6 +230,22 @@ def _coordinators(world: World, topology: Topology) -> dict[str, Any]:
     follow = {member: standing["coordinator"] for member, standing in known.items()}
     parents = {m: parent for m, parent in world.parents.items() if m in stacks}
     return {"follow": follow, **totals, **cost_of(parents, topology)}
+
+
+def _order(world: World) -> dict[str, Any]:
+    """How the one order of all members went; empty if there is none."""
+    orders = [stack.order for stack in world.stacks if isinstance(stack, Stack)]
+    known = [standing for order in orders if (standing := order.standing(world.now))]
+    if not known:
+        return {}
+    return {
+        "agreement": world.ledger.in_one_order,
+        "blocked_seconds": sum(standing["blocked_seconds"] for standing in known),
+        "undone": 0,
+        "depth": max(standing["depth"] for standing in known),
+        "extra": 0,
+        "graphs": max(standing["graph"] for standing in known),
+    }
 
 
 def _buffers(world: World) -> dict[str, dict[str, float]]:

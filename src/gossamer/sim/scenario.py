@@ -15,6 +15,8 @@ from gossamer.core.schema import SettingError, build, setting
 from gossamer.core.settings import ProtocolSettings
 from gossamer.presets import preset
 
+SHIPPED = Path(__file__).parents[1] / "scenarios"
+"""Scenarios that come with this package."""
 FAULTS = (
     "partition",
     "heal",
@@ -138,6 +140,18 @@ class Scenario:
     def channel_names(self) -> list[str]:
         """The names of the channels, from channel 1 on."""
         return [channel.name for channel in self.channel]
+
+
+def find(name: str) -> Path:
+    """The file of a scenario: a path as given, or the name of one that comes with this package."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        return path
+    shipped = SHIPPED / f"{name}.toml"
+    if not shipped.is_file():
+        known = ", ".join(sorted(found.stem for found in SHIPPED.glob("*.toml")))
+        raise SettingError(f"no scenario {name!r}: give a .toml file, or one of: {known}")
+    return shipped
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:

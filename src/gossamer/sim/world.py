@@ -31,6 +31,7 @@ from gossamer.core.effects import (
     Persist,
     Refuse,
     Replay,
+    ReportBlocked,
     ReportLost,
     ReserveNumbers,
     TakeBack,
@@ -117,6 +118,7 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
+            ReportBlocked: self._report_blocked,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
@@ -129,8 +131,8 @@ class World:
             MarkStable: self._mark_stable,
             Note: self._note,
             Listen: self._listen,
-            HearChannels: self._hear_channels,
-            BecomeListener: self._become_listener,
+            HearChannels: lambda member, effect: self.channels.tune(member, effect.channels),
+            BecomeListener: lambda m, effect: self.channels.begin(self.now, m, effect.channels, effect.horizon),
             BecomeMember: self._become_member,
             BecomeStranger: self._become_stranger,
             JoinAnew: self._join_anew,
@@ -185,6 +187,7 @@ class World:
             self.recorder.joined(self.now, member, {s: last for s, last in horizon.items() if not channel_of(s)})
             self.channels.record(self.now, member, self.channels.heard[member], horizon)
         self.states[member] = UP
+        self.ledger.begins_anew(member)
         self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
         self.stacks[member] = stack
@@ -388,6 +391,8 @@ class World:
             self.recorder.published(self.now, packet)
 
     def _deliver(self, member: int, effect: Deliver) -> None:
+        if effect.place >= 0:
+            self.ledger.placed(member, effect.run, effect.place)
         self._delivered([member], effect.run, effect.phase)
 
     def _delivered(self, members: list[int], run: Run, phase: Phase) -> None:
@@ -399,6 +404,9 @@ class World:
     def _report_lost(self, member: int, effect: ReportLost) -> None:
         self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
         self.recorder.lost(self.now, member, effect)
+
+    def _report_blocked(self, member: int, effect: ReportBlocked) -> None:
+        """The trace has it as a `block` row."""
 
     def _refuse(self, member: int, effect: Refuse) -> None:
         self.ledger.refused += 1
@@ -455,12 +463,6 @@ class World:
             return  # it says so when it is there
         self.step(member, ListenAsked(channels, {} if self.self_organized else self.ledger.horizon()))
         self.change_view(self.view)
-
-    def _hear_channels(self, member: int, effect: HearChannels) -> None:
-        self.channels.tune(member, effect.channels)
-
-    def _become_listener(self, member: int, effect: BecomeListener) -> None:
-        self.channels.begin(self.now, member, effect.channels, effect.horizon)
 
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))

@@ -18,7 +18,7 @@ from gossamer.trace.rows import Ints, Mask, Rows
 from gossamer.trace.schema import CODE, KINDS
 
 _DATA = ("send", "repair")
-_CONTROL = ("request", "gossip", "ack", "heartbeat", "parity")
+_CONTROL = ("request", "gossip", "ack", "heartbeat", "parity", "order")
 _MEMBERSHIP = ("join", "leave", "view", "suspect")
 _ALL = 0
 

@@ -17,13 +17,10 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+import lmdb
+
 from gossamer.store.contract import StoreDamaged, StoreError, StoreFull
 from gossamer.store.data_file import DATA_FILE, check_whole
-
-try:
-    import lmdb
-except ImportError:  # pragma: no cover - depends on what is installed
-    raise StoreError("a store on disk needs the package lmdb: pip install 'gossamer[log]'") from None
 
 if TYPE_CHECKING:
     from lmdb import _Database
@@ -40,6 +37,7 @@ RESERVE_BYTES: Final = 1 << 20
 
 It also keeps zeros after the last page, so that a damaged length or offset leads there and not out of the file.
 """
+LMDB_LOCK_FILE: Final = "lock.mdb"
 _LOCK_BYTES: Final = 8192
 """The size of LMDB's table of 126 readers."""
 _OWN_PAGES: Final = 8
@@ -244,7 +242,7 @@ def _open_mapped(path: Path, writable: bool, map_bytes: int) -> lmdb.Environment
 def _allocate_locks(path: Path) -> None:
     """Allocate the lock file: LMDB writes it through a map, which would be a bus error on a full file system."""
     try:
-        descriptor = os.open(path / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path / LMDB_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.posix_fallocate(descriptor, 0, _LOCK_BYTES)
         finally:

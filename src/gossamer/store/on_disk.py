@@ -71,7 +71,7 @@ class LmdbStore:
         self._claim_rows: dict[bytes, bytes] = {}
         self._claimed: list[Consumer] = []  # what these rows say
         self._tables = threading.Lock()
-        self._lock = None if readonly else _lock(path)
+        self._lock = None if readonly else lock(path)
         self._environment: Environment | None = None
         try:
             if not readonly and (path / DATA_FILE).exists():
@@ -255,7 +255,7 @@ class LmdbStore:
                 raise StoreError(f"{self.path}: the store is not ready yet; a logger is just making it, try again")
             about = {b"version": NUMBER.pack(VERSION), b"created": NUMBER.pack(time.time_ns()), b"group": b""}
             self._put_about(about)
-            _sync_directories(self.path)
+            sync_directories(self.path)
         (version,) = NUMBER.unpack(about[b"version"])
         if version > VERSION:
             raise StoreError(
@@ -441,7 +441,7 @@ def open_store(
     return LmdbStore(directory, group=group, readonly=readonly, map_bytes=map_bytes)
 
 
-def _lock(path: Path) -> int:
+def lock(path: Path) -> int:
     """Lock the store against other loggers for as long as the returned descriptor is open, however the process ends."""
     try:
         descriptor = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -464,7 +464,7 @@ def _put_row(transaction: Writing, table: lmdb._Database, key: bytes, value: byt
     transaction.put(key, with_checksum(key, value), db=table)
 
 
-def _sync_directories(path: Path) -> None:
+def sync_directories(path: Path) -> None:
     """Make the directory entries of a new store as durable as its content."""
     for directory in (path, path.absolute().parent):
         descriptor = os.open(directory, os.O_RDONLY)

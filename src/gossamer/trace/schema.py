@@ -11,12 +11,12 @@ and that number plus channel * 2^55 in another |
 | repair | member retransmits (sender, seqno) to peer, -1 = multicast; phase `peer` or `logger` |
 | receive | member got a message from peer. Data: (sender, seqno) is the packet and phase is \
 `first_pass`, `peer` or `logger`. Control: sender = seqno = -1 and phase is the message's kind (`request`, \
-`gossip`, `ack`, `heartbeat`, `parity`, `join`, `leave`, `view`, `suspect`) |
+`gossip`, `ack`, `heartbeat`, `parity`, `order`, `join`, `leave`, `view`, `suspect`) |
 | deliver | (sender, seqno) was handed to the application; phase `first_pass`, `peer` or `logger` is the \
 rung by which it came (own packets: `first_pass`) |
 | lost | member gave up (sender, seqno); phase is the reason |
 | stable | member learned that every member has (sender, seqno) |
-| request, gossip, ack, heartbeat, parity | member sent such a control message to peer, -1 = multicast |
+| request, gossip, ack, heartbeat, parity, order | member sent such a control message to peer, -1 = multicast |
 | join | member became a member: one plain row with sender = seqno = -1, then for every other sender s it knows \
 a row with sender = s, seqno = t_join[s]: of s it is owed only the packets with seqno > t_join[s] \
 (000 §5.3). Members from the start have a plain row at t = 0, before any publish, and are owed everything |
@@ -35,8 +35,12 @@ taken over for itself, `attached` if sender answered its probe so, `told` if pee
 phase `leaving` (peer = -1), that it follows nobody any more |
 | install | member has installed the agreed view with number seqno, whose members phase lists: from here on it \
 delivers what was sent in this view |
+| graph | member opened the propagation graph with number seqno and is its primary (peer = member), or changed its \
+sites, which phase lists; with phase `follows`, it follows peer as the primary of that graph |
 | block | member has stopped sending in view seqno, because it is flushed (phase `flush`) or because no majority of it \
-is in reach (phase `no majority`) |
+is in reach (phase `no majority`). Where there is one order, member delivers nothing, because graph seqno has no \
+primary in reach (`no primary`), most of its sites do not answer (`no majority`), or nobody tells where the order \
+begins (`not begun`) |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer`, `log`, or \
 `long-term`: what hashes to the member and is kept after the short term (003) |
 | channel | member listens to channel seqno from now on (phase `on`), or does no more (phase `off`). All hear \
@@ -50,7 +54,8 @@ from gossamer.core.errors import Error
 KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
-    *("side", "flush", "listen", "parity", "coordinator", "install", "block", "channel"),
+    *("side", "flush", "listen", "parity", "coordinator", "install", "block", "order", "graph"),
+    *("channel",),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from gossamer.core.checksum import crc32
 from gossamer.core.errors import Error
 from gossamer.core.ids import Phase
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import (
     Ack,
     AskAll,
@@ -30,7 +31,6 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
-    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -54,10 +54,19 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
-    Where,
 )
 from gossamer.core.packets import Packet, Run
-from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
+from gossamer.core.places import (
+    CloseGraph,
+    EnterOrder,
+    GraphClosed,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Unplaced,
+)
+from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.views import (
     ChannelsSeen,
     EnterView,
@@ -85,6 +94,7 @@ from gossamer.wire.fields import (
     PACKET_SETS,
     PACKET_SETS_BY_MEMBER,
     PHASES,
+    SEGMENTS,
     FieldCodec,
 )
 
@@ -203,6 +213,51 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     ViewReady: (66, (("view", NUMBER), ("attempt", NUMBER))),
     Excluded: (67, (("view", NUMBER),)),
+    Letter: (
+        100,
+        (("number", NUMBER), ("topic", NUMBER), ("part", NUMBER), ("parts", NUMBER), ("content", BYTES)),
+    ),
+    LetterSeen: (101, (("number", NUMBER), ("part", NUMBER))),
+    Places: (
+        80,
+        (
+            ("order", NUMBER),
+            ("graph", NUMBER),
+            ("first", NUMBER),
+            ("before", NUMBER),
+            ("settled", NUMBER),
+            ("segments", SEGMENTS),
+        ),
+    ),
+    PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER))),
+    PlacesWanted: (82, (("order", NUMBER), ("first", NUMBER))),
+    EnterOrder: (83, (("life", NUMBER), ("begins", FLAG), ("horizon", HORIZON))),
+    OrderBegins: (
+        84,
+        (
+            ("order", NUMBER),
+            ("life", NUMBER),
+            ("first", NUMBER),
+            ("before", NUMBER),
+            ("placed", HORIZON),
+            ("primary", NUMBER),
+            ("lives", HORIZON),
+        ),
+    ),
+    CloseGraph: (85, (("order", NUMBER), ("graph", NUMBER))),
+    GraphClosed: (
+        86,
+        (
+            ("order", NUMBER),
+            ("graph", NUMBER),
+            ("opener", LAST),
+            ("life", NUMBER),
+            ("last", NUMBER),
+            ("below", NUMBER),
+            ("settled", NUMBER),
+        ),
+    ),
+    Unplaced: (87, (("lasts", HORIZON),)),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}

@@ -6,11 +6,12 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from itertools import accumulate, repeat
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gossamer.core.errors import Misuse
 from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.names import name_of
 from gossamer.core.packets import Packet, Run
@@ -60,6 +61,12 @@ class Event(NamedTuple):
     """Seconds since the epoch: when the first event of its packet was published."""
 
     @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
+        order. All members of the group see an event in the same place."""
+        return None
+
+    @property
     def source(self) -> str:
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
@@ -73,6 +80,42 @@ class Event(NamedTuple):
     def member(self) -> int:
         """The member that published it; in channel 0 that is the `sender`."""
         return owner_of(self.sender)
+
+    def ack(self) -> Awaitable[None]:
+        """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
+
+        Without asyncio it is a plain call, `event.ack()`. Misuse if nobody waits for it.
+        """
+        raise Misuse(
+            "nobody waits for this event to be acknowledged: subscribe with durable= or queue=, and read one by one; "
+            "what `batches` and `take` return is acknowledged by `await subscription.commit()`"
+        )
+
+    def reply(self, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer the request that this is: the reply goes to the member that made it, and to nobody else.
+
+        Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
+        """
+        raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
+
+
+class PlacedEvent(Event):
+    """An event of a group with one order for all."""
+
+    place: tuple[int, int] | None = None  # kept by each, where `Event` has none
+
+
+def in_places(events: list[Event], first: int, place: int) -> list[Event]:
+    """The same events, of packets from `first` on, with their places from `place` on."""
+    placed: list[Event] = []
+    seqno = index = -1
+    for event in events:
+        index = index + 1 if event.seqno == seqno else 0
+        seqno = event.seqno
+        made = tuple.__new__(PlacedEvent, event)
+        made.place = place + seqno - first, index
+        placed.append(made)
+    return placed
 
 
 class Packer:

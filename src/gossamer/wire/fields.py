@@ -10,6 +10,7 @@ from gossamer.core import varint
 from gossamer.core.ids import CHANNELS_MAX, FIRST_PASS, LOGGER, PEER, Phase
 from gossamer.core.messages import Digest
 from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.places import Segment, Sites
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import MemberEntry
 
@@ -315,6 +316,49 @@ class _Entries:
         return found, at
 
 
+class _Segments:
+    """Places in an order: a count of 0 is followed by sites, which take one place."""
+
+    def put(self, out: bytearray, value: list[Segment]) -> None:
+        varint.put(out, len(value))
+        for segment in value:
+            varint.put(out, segment.graph)
+            if segment.sites is None:
+                for number in (segment.count, segment.sender, segment.first):
+                    varint.put(out, number)
+            else:
+                varint.put(out, 0)
+                varint.put(out, segment.sites.primary)
+                HORIZON.put(out, segment.sites.lives)
+
+    def size(self, value: list[Segment]) -> int:
+        return varint.size(len(value)) + sum(map(_segment_size, value))
+
+    def get(self, data: Raw, at: int) -> tuple[list[Segment], int]:
+        things, at = _count(data, at, 4)
+        found = []
+        for _ in range(things):
+            graph, at = _member(data, at)
+            count, at = _member(data, at)
+            first, at = _member(data, at)
+            if count:
+                number, at = _member(data, at)
+                if number + count >= 1 << 62:
+                    raise ValueError("sequence number beyond 62 bits")
+                found.append(Segment(graph, first, number, count))
+            else:
+                lives, at = HORIZON.get(data, at)
+                found.append(Segment(graph, sites=Sites(first, lives)))
+        return found, at
+
+
+def _segment_size(segment: Segment) -> int:
+    size = varint.size
+    if segment.sites is not None:
+        return size(segment.graph) + 1 + size(segment.sites.primary) + HORIZON.size(segment.sites.lives)
+    return size(segment.graph) + size(segment.count) + size(segment.sender) + size(segment.first)
+
+
 class _Bytes:
     """Bytes, with their length before them."""
 
@@ -343,3 +387,4 @@ ENTRY: FieldCodec = _Entry()
 CHANNEL: FieldCodec = _Channel()
 CHANNEL_SET: FieldCodec = _ChannelSet()
 ENTRIES: FieldCodec = _Entries()
+SEGMENTS: FieldCodec = _Segments()

@@ -16,8 +16,11 @@ from typing import Any
 
 from gossamer.core.schema import SettingError, build, setting
 
+SHIPPED = Path(__file__).parents[2] / "experiments"
+"""Experiments that come with this package."""
 TRACES = ("none", "first", "all")
 PLOTS = ("line", "bars")
+RUNS = ("simulation", "channels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,7 @@ class Experiment:
     place: str = setting("", "Where the paper asks it.")
     question: str = setting("", "What is asked.")
     answer: str = setting("", "What a reader should know about how we ask it, and where we differ.")
+    kind: str = setting("simulation", "What a run does: simulates, or maps demand to channels.", choices=RUNS)
     seeds: int = setting(5, "Runs per point.", low=1, high=1_000_000)
     traces: str = setting("none", "Which runs keep a trace: none, the first seed's, or all.", choices=TRACES)
     check: bool = setting(False, "Check every run against the specifications.")
@@ -119,8 +123,15 @@ def load(path: Path) -> Collection:
     return Collection(name, str(table.get("title", name)), str(table.get("text", "")), tuple(experiments), sources)
 
 
-def find(name: str, folder: Path = Path("experiments")) -> Path:
-    """The file of an experiment: a path as given, or a bare name looked up in `experiments/`."""
+def folder_here() -> Path:
+    """The folder `experiments` if there is one here, else the one that comes with this package."""
+    here = Path("experiments")
+    return here if here.is_dir() else SHIPPED
+
+
+def find(name: str, folder: Path | None = None) -> Path:
+    """The file of an experiment: a path as given, or a bare name looked up in a folder of experiments."""
+    folder = folder or folder_here()
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
         return path

@@ -15,12 +15,7 @@ from typing import Any
 
 from gossamer.core.schema import SettingError
 from gossamer.pipeline.experiments.files import Experiment
-from gossamer.sim.scenario import Scenario, parse
-
-SECONDS_PER_DELIVERY = 25e-6
-SECONDS_PER_GOSSIP = 40e-6
-TRACED_FACTOR = 1.6
-"""An estimate of what a run costs, good enough to balance the work and to say how much is left."""
+from gossamer.pipeline.experiments.kinds import KINDS
 
 DRAWN: dict[str, Callable[[int], dict[str, Any]]] = {}
 """Generators of scenarios from a seed, by name; `campaign` adds its own."""
@@ -28,7 +23,7 @@ DRAWN: dict[str, Callable[[int], dict[str, Any]]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation to do: all that an executor needs to know."""
+    """One run to do: all that an executor needs to know."""
 
     run: str  # experiment.point/seed, as in the trace
     experiment: str
@@ -41,6 +36,7 @@ class Run:
     time_limit: float
     memory_limit: int
     cost: float
+    kind: str = "simulation"
 
 
 def column(experiment: Experiment, key: str) -> str:
@@ -80,7 +76,7 @@ def points(experiment: Experiment) -> Iterator[tuple[dict[str, Any], dict[str, A
             put(table, key, value)
         name_members(table)
         try:
-            parse(table, experiment.folder)
+            KINDS[experiment.kind].parse(table, experiment.folder)
         except SettingError as error:
             raise SettingError(f"experiment {experiment.name}, point {point}: {error}") from None
         yield point, table
@@ -117,9 +113,10 @@ def name_members(table: dict[str, Any]) -> None:
 def _run(experiment: Experiment, index: int, point: dict[str, Any], table: Mapping[str, Any], seed: int) -> Run:
     table = {**table, "name": f"{experiment.name}.{index}", "seed": seed}
     traced = experiment.traces == "all" or (experiment.traces == "first" and seed == 1)
-    scenario = parse(table, experiment.folder)
+    kind = KINDS[experiment.kind]
+    todo = kind.parse(table, experiment.folder)
     return Run(
-        run=f"{scenario.name}/{seed}",
+        run=f"{todo.name}/{seed}",
         experiment=experiment.name,
         seed=seed,
         point=point,
@@ -129,7 +126,8 @@ def _run(experiment: Experiment, index: int, point: dict[str, Any], table: Mappi
         check=experiment.check,
         time_limit=experiment.time_limit,
         memory_limit=experiment.memory_limit,
-        cost=cost(scenario, traced or experiment.check),
+        cost=kind.cost(todo, traced or experiment.check),
+        kind=experiment.kind,
     )
 
 
@@ -140,18 +138,12 @@ def _drawn(experiment: Experiment, seed: int) -> Run:
     return _run(experiment, 0, {"protocol": table["protocol"]["name"]}, table, seed)
 
 
-def cost(scenario: Scenario, traced: bool) -> float:
-    """Estimate how many seconds a run takes."""
-    deliveries = scenario.duration * scenario.traffic.rate * max(scenario.topology.members, 8)
-    gossips = scenario.duration * scenario.topology.members / scenario.protocol.gossip_period
-    seconds = deliveries * SECONDS_PER_DELIVERY + gossips * SECONDS_PER_GOSSIP
-    return 0.02 + seconds * (TRACED_FACTOR if traced else 1.0)
-
-
 def fingerprint(experiment: Experiment) -> str:
     """A hash of what determines the runs of an experiment: equal fingerprints mean equal runs, except their number."""
     variants = [(variant.name, variant.set) for variant in experiment.variant]
     decides = [experiment.scenario, experiment.grid, variants, experiment.names, experiment.draw, experiment.traces]
+    if experiment.kind != "simulation":
+        decides.append(experiment.kind)
     return hashlib.blake2b(json.dumps(decides, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

@@ -21,9 +21,7 @@ import pyarrow as pa
 
 from gossamer.pipeline.experiments import result_rows
 from gossamer.pipeline.experiments.grid import Run
-from gossamer.sim.checked import traced
-from gossamer.sim.run import simulate
-from gossamer.sim.scenario import parse
+from gossamer.pipeline.experiments.kinds import KINDS
 
 ATTEMPTS_MAX = 2
 PATIENCE = 10.0
@@ -111,7 +109,7 @@ def _late(run: Run) -> dict[str, Any]:
 
 
 def _do_what_is_asked(line: Connection, parents: Connection) -> None:
-    """In the separate process: simulate and report the outcome, until the executor hangs up or a run fails."""
+    """In the separate process: do runs and report the outcome, until the executor hangs up or a run fails."""
     parents.close()
     gc.freeze()  # what the executor has loaded is shared with it; the garbage collector would copy it page by page
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -136,7 +134,7 @@ def _limited(run: Run, traces: Path, mapped: int) -> dict[str, Any]:
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(before + run.time_limit), most))
     try:
-        result = _simulate(run, traces)
+        result = _result(run, traces)
     except MemoryError:
         _limit_memory(None)  # room to report it
         return {"status": result_rows.MEMORY, "reason": f"over the memory limit of {run.memory_limit} MiB"}
@@ -158,8 +156,8 @@ def _limit_memory(limit: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (wanted if most < 0 else min(wanted, most), most))
 
 
-def _simulate(run: Run, traces: Path) -> Mapping[str, Any]:
-    scenario = parse(run.scenario, run.folder)
+def _result(run: Run, traces: Path) -> Mapping[str, Any]:
+    kind = KINDS[run.kind]
     parent = os.getppid()
 
     def progress(_: float) -> None:
@@ -167,8 +165,5 @@ def _simulate(run: Run, traces: Path) -> Mapping[str, Any]:
         if os.getppid() != parent:
             os._exit(1)
 
-    if not run.traced:
-        return traced(scenario, progress=progress) if run.check else simulate(scenario, progress=progress)
-    path = trace_path(traces, run.run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return traced(scenario, path, check=run.check, progress=progress)
+    trace = trace_path(traces, run.run) if run.traced else None
+    return kind.do(kind.parse(run.scenario, run.folder), trace, run.check, progress)

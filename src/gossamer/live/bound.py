@@ -1,0 +1,41 @@
+"""Events that know where they came from: what they can do depends on their group, and costs nothing where it is unused.
+
+An event is a tuple without room for more, so what it is bound to is in its class, made once for each group.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from gossamer.live.home import Home
+from gossamer.wire.events import Event
+
+Replier = Callable[[Event, Any, dict[str, Any]], None]
+
+
+def event_type(home: Home, reply: Replier) -> type[Event]:
+    """The class of events of one group: a request can be replied to, from any thread."""
+
+    def answer(self: Event, payload: Any = b"", /, **attributes: Any) -> None:
+        if "reply" not in self.attributes:
+            Event.reply(self)
+        home.do(lambda: reply(self, payload, attributes))
+
+    return type("Event", (Event,), {"__slots__": (), "__doc__": Event.__doc__, "reply": answer})
+
+
+def acknowledged_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
+    """The class of events of one subscription, with asyncio: `await event.ack()` says that it is done."""
+
+    async def ack(self: Event) -> None:
+        home.do(lambda: acknowledge(self))
+
+    return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})
+
+
+def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
+    """The same without asyncio: `event.ack()`."""
+
+    def ack(self: Event) -> None:
+        home.do(lambda: acknowledge(self))
+
+    return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})

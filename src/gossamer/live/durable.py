@@ -1,0 +1,331 @@
+"""Durable subscribers: a subscription that goes on where its last commit was, on whatever host it is made again.
+
+It asks the loggers for its name, gets the past from where it was, and renews its lease for as long as it reads. What is
+done goes to every logger that is there; a commit is over when as many have it as `Settings.copies` says.
+"""
+
+import asyncio
+import json
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+from weakref import ref
+
+from gossamer.core.names import name_of
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.schema import SettingError
+from gossamer.live.bound import acknowledged_type, blocking_type
+from gossamer.live.errors import NameInUse, NoLogger, Timeout
+from gossamer.live.inbox import Inbox
+from gossamer.live.mail import COMMIT, COMMITTED, READ, READING, RELEASE, Mail
+from gossamer.live.member import Member
+from gossamer.live.past import Past
+from gossamer.live.readers import numbers, parse, texts
+from gossamer.live.subscription import Item, Start, Subscription, parse_start
+from gossamer.logging.registrar import RENEW_S
+from gossamer.pubsub.progress import Progress
+from gossamer.wire.events import Event
+
+_ASK_AGAIN_S = 0.2
+_PATIENCE_S = 30.0
+"""How long loggers that do not answer are waited for."""
+_COMMIT_AFTER_S = 0.05
+"""What is acknowledged event by event is committed this much later, together."""
+_LAST_COMMIT_S = 1.0
+NAME_BYTES_MAX = 200
+
+
+class Durable:
+    """One durable subscription."""
+
+    def __init__(self, name: str, subscription: Subscription, start: Start, parts: "Durables") -> None:
+        self.name = name
+        self.progress = Progress()
+        self._subscription = ref(subscription)  # an application that drops it must not go on reading
+        self._types = {
+            make: make(parts.inbox.event_type, parts.inbox.home, self._done)
+            for make in (acknowledged_type, blocking_type)
+        }
+        self._start = start
+        self._parts = parts
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._answered = asyncio.Event()
+        self._granted = False
+        self._committed: Horizon = {}
+        self._number = 0
+        self._sent: dict[int, int] = {}  # by logger: the last commit that it was told
+        self._kept: dict[int, int] = {}  # by logger: the last commit that it has
+        self._news = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
+        self.task = asyncio.get_running_loop().create_task(self._live())
+
+    async def _live(self) -> None:
+        try:
+            await self._claim()
+            while not self.is_closed:
+                await asyncio.sleep(RENEW_S / 4)
+                await self._renew()
+        except (NameInUse, NoLogger) as error:
+            if (subscription := self._subscription()) is not None:
+                subscription.close(error)
+        finally:
+            self._parts.ended(self)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the subscription is read no more."""
+        subscription = self._subscription()
+        return subscription is None or subscription.is_closed
+
+    def bound(self, item: Item, *, blocking: bool = False) -> Item:
+        """The same item; an event of it can be acknowledged."""
+        if not isinstance(item, Event):
+            return item
+        return tuple.__new__(self._types[blocking_type if blocking else acknowledged_type], item)
+
+    def _done(self, event: Event) -> None:
+        if "done" not in event.__dict__:
+            event.__dict__["done"] = True
+            self.progress.done(event.sender, event.seqno)
+            self.commit_soon()
+
+    # Being the reader.
+
+    async def _claim(self) -> None:
+        """Ask until a logger that decides has granted the name, and all that are there have said how far it was."""
+        end = monotonic() + _PATIENCE_S
+        while not self.is_closed:
+            self._ask(renews=False)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ASK_AGAIN_S):
+                    while not self._complete():
+                        self._answered.clear()
+                        await self._answered.wait()
+            outcome = self._outcome()
+            if outcome == "granted" and self._complete():
+                return self._begin()
+            if self._answers:
+                end = monotonic() + _PATIENCE_S
+            elif monotonic() > end:
+                raise NoLogger(f"durable name {self.name!r}: no logger has answered within {_PATIENCE_S:.0f} s")
+            await asyncio.sleep(_ASK_AGAIN_S / 4)
+        return None
+
+    def _ask(self, *, renews: bool) -> None:
+        self._asked_at = monotonic()
+        self._answers.clear()
+        question = json.dumps({"name": self.name, "renews": renews}).encode()
+        for logger in self._parts.loggers():
+            self._parts.mail.write(logger, READ, question)
+
+    def _complete(self) -> bool:
+        loggers = self._parts.loggers()
+        return bool(loggers) and all(logger in self._answers for logger in loggers)
+
+    def _outcome(self) -> str | None:
+        """What the logger that decides has said; NameInUse if it refuses."""
+        for answer in self._answers.values():
+            if answer.get("outcome") == "refused":
+                holder = answer["holder"] if isinstance(answer.get("holder"), int) else -1
+                raise NameInUse(
+                    f"durable name {self.name!r}: member {name_of(holder)} reads it; one at a time can: stop that one, "
+                    "choose another name, or share the work with queue="
+                )
+            if answer.get("outcome") is not None:
+                return str(answer.get("outcome"))
+        return None
+
+    def heard(self, source: int, answer: dict[str, Any]) -> None:
+        """A logger has answered."""
+        if source in self._parts.loggers():
+            self._answers[source] = answer
+            self._answered.set()
+
+    def _begin(self) -> None:
+        """The name is ours: begin where it was or, if it is new, where the application said."""
+        subscription = self._subscription()
+        if subscription is None:
+            return
+        self._granted = True
+        known = [numbers(a["positions"]) for a in self._answers.values() if a.get("positions") is not None]
+        wish = parse_start(self._start)
+        if known:
+            at = furthest(known)
+            # of senders that are new since then, everything; the loggers have kept it for us, or will get it
+            since = {sender: at.get(sender, -1) + 1 for sender in [*at, *self._parts.inbox.marks]}
+            self._parts.past.wish(subscription, 0, since)
+        elif wish is not None:
+            at = {sender: first - 1 for sender, first in wish[1].items() if first > 0}
+            self._parts.past.wish(subscription, *wish)
+        else:
+            ends = [numbers(answer.get("ends") or {}) for answer in self._answers.values()]
+            at = furthest([*ends, self._parts.inbox.positions()])
+            self._parts.past.wish(subscription, 0, {sender: last + 1 for sender, last in at.items()})
+        self._committed = at
+        self._send_commit()
+
+    async def _renew(self) -> None:
+        if (subscription := self._subscription()) is not None:
+            self._look_at_given(subscription)
+            self.look()
+        if self._outcome() not in (None, "granted") or monotonic() > self._asked_at + RENEW_S:
+            self._ask(renews=True)
+        for logger in self._parts.loggers():  # one may have come back
+            if self._sent.get(logger, 0) < self._number:
+                self._tell(logger)
+
+    # Committing.
+
+    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
+        """The application has read these."""
+        subscription = self._subscription()
+        if subscription is not None:
+            self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=not one_by_one)
+            if one_by_one:
+                self.progress.expect((item.sender, item.seqno) for item in items if isinstance(item, Event))
+
+    def _look_at_given(self, subscription: Subscription) -> None:
+        """If nothing waits, everything whose turn has come was given, also what does not match."""
+        if (marks := subscription.marks) is not None:
+            self.progress.gave(marks, {})
+
+    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+        """All that was read is done, but for these: wait until loggers have kept that."""
+        if (subscription := self._subscription()) is not None:
+            self._look_at_given(subscription)
+        self.progress.all_but((item.sender, item.seqno) for item in unread if isinstance(item, Event))
+        await self._committed_to_loggers(timeout)
+
+    async def _committed_to_loggers(self, timeout: float | None) -> None:
+        self.look()
+        number = self._number
+        try:
+            async with asyncio.timeout(timeout):
+                while self._copies(number) < self._parts.copies:
+                    if self.task.done():
+                        raise NameInUse(f"durable name {self.name!r}: this subscription reads it no more")
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise Timeout(f"durable name {self.name!r}: no logger has kept its position within {timeout} s") from None
+
+    def _copies(self, number: int) -> int:
+        return sum(kept >= number for kept in self._kept.values()) if number else self._parts.copies
+
+    def commit_soon(self) -> None:
+        """Something was acknowledged: commit it in a moment."""
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(_COMMIT_AFTER_S, self.look)
+
+    def look(self) -> None:
+        """Commit, if there is anything new."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if not self._granted:
+            return
+        done = self.progress.positions()
+        if any(last > self._committed.get(sender, -1) for sender, last in done.items()):
+            self._committed = furthest([self._committed, done])
+            self._send_commit()
+
+    def _send_commit(self) -> None:
+        self._number += 1
+        for logger in self._parts.loggers():
+            self._tell(logger)
+
+    def _tell(self, logger: int) -> None:
+        """Tell a logger how far we are, unless it has not answered yet: then it is told the latest when it has."""
+        if self._sent.get(logger, 0) > self._kept.get(logger, 0):
+            return
+        self._sent[logger] = self._number
+        told = {"name": self.name, "number": self._number, "positions": texts(self._committed)}
+        self._parts.mail.write(logger, COMMIT, json.dumps(told).encode())
+
+    def kept(self, logger: int, number: int) -> None:
+        """A logger has made a commit durable."""
+        self._kept[logger] = max(number, self._kept.get(logger, 0))
+        self._news.set()
+        if self._kept[logger] < self._number:
+            self._tell(logger)
+
+    async def finish(self) -> None:
+        """The member leaves: commit what was acknowledged, and let others read."""
+        if self._granted and not self.task.done():
+            with suppress(Timeout, NameInUse):
+                await self._committed_to_loggers(_LAST_COMMIT_S)
+            self.release()
+        self.task.cancel()
+
+    def release(self) -> None:
+        """Let others read."""
+        for logger in self._parts.loggers():
+            self._parts.mail.write(logger, RELEASE, json.dumps({"name": self.name}).encode())
+
+
+class Durables:
+    """The durable subscriptions of one member."""
+
+    def __init__(self, member: Member, inbox: Inbox, mail: Mail, past: Past, copies: int) -> None:
+        self.inbox = inbox
+        self.mail = mail
+        self.past = past
+        self.copies = copies
+        self._member = member
+        self._active: dict[str, Durable] = {}
+        mail.on(READING, self._told)
+        mail.on(COMMITTED, self._committed)
+
+    def check(self, name: str) -> None:
+        """Raise unless this name can be read here."""
+        if not isinstance(name, str) or not 0 < len(name.encode()) <= NAME_BYTES_MAX or not name.isprintable():
+            raise SettingError(f"durable = {name!r}: must be a name of 1 to {NAME_BYTES_MAX} printable characters")
+        if name in self._active:
+            raise NameInUse(f"durable name {name!r}: this member reads it already; close that subscription first")
+        if not self._member.stack.roster.loggers:
+            raise NoLogger(
+                f"durable name {name!r}: the group has no logger to keep its position; start one with "
+                "`gossamer logger GROUP --store DIR`"
+            )
+
+    def begin(self, name: str, subscription: Subscription, start: Start) -> None:
+        """Make a subscription durable."""
+        subscription.wait_for_past()
+        durable = Durable(name, subscription, start, self)
+        self._active[name] = subscription.acks = durable
+
+    def ended(self, durable: Durable) -> None:
+        """A subscription was closed, or refused."""
+        if self._active.get(durable.name) is durable:
+            del self._active[durable.name]
+            durable.look()
+            durable.release()
+
+    async def finish(self) -> None:
+        """The member leaves."""
+        for durable in list(self._active.values()):
+            await durable.finish()
+
+    def loggers(self) -> list[int]:
+        """The loggers that are there."""
+        roster = self._member.stack.roster
+        return [logger for logger in roster.loggers if logger in roster.members]
+
+    def _told(self, source: int, content: bytes) -> None:
+        answer = parse(content, name=str)
+        if answer["name"] in self._active:
+            self._active[answer["name"]].heard(source, answer)
+
+    def _committed(self, source: int, content: bytes) -> None:
+        answer = parse(content, name=str, number=int)
+        if answer["name"] in self._active:
+            self._active[answer["name"]].kept(source, answer["number"])
+
+
+def furthest(some: list[Horizon]) -> Horizon:
+    """For each sender the highest of its positions."""
+    found: Horizon = {}
+    for positions in some:
+        for sender, last in positions.items():
+            found[sender] = max(last, found.get(sender, -1))
+    return found

@@ -1,0 +1,41 @@
+"""Subscriptions that want the past: the stack asks loggers for one wish at a time."""
+
+import asyncio
+from collections import deque
+
+from gossamer.core.effects import PastKnown
+from gossamer.core.inputs import RewindAsked
+from gossamer.core.packet_sets import Horizon
+from gossamer.live.inbox import Inbox
+from gossamer.live.member import Member
+from gossamer.live.subscription import Subscription
+
+
+class Past:
+    """The wishes of one member, the first of which is being asked for."""
+
+    def __init__(self, member: Member, inbox: Inbox) -> None:
+        self._member = member
+        self._inbox = inbox
+        self._wishes: deque[tuple[Subscription, int, Horizon]] = deque()
+
+    def wish(self, subscription: Subscription, since_ns: int, positions: Horizon) -> None:
+        """Get `subscription` what was logged since then, but of senders in `positions` what comes from there on."""
+        subscription.wait_for_past()
+        self._wishes.append((subscription, since_ns, positions))
+        if len(self._wishes) == 1:
+            self._ask()
+
+    def _ask(self) -> None:
+        _, since_ns, positions = self._wishes[0]
+        self._member.step(RewindAsked(since_ns, positions))
+
+    def known(self, effect: PastKnown) -> None:
+        """Loggers have said what they hold, and the stack is now requesting it; or no logger has answered."""
+        subscription, _, positions = self._wishes.popleft()
+        if effect.held is None:
+            self._inbox.past_unknown(subscription)
+        else:
+            self._inbox.past_known(subscription, effect.held, positions, self._member.stack.roster)
+        if self._wishes:
+            asyncio.get_running_loop().call_soon(self._ask)

@@ -1,0 +1,222 @@
+"""Queues of workers: who is in one, and what each tells the others, by letter; `pubsub.queue` decides what is whose."""
+
+import asyncio
+from collections import Counter
+from operator import itemgetter
+from weakref import ref
+
+from gossamer.core.errors import Misuse
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.schema import SettingError
+from gossamer.live.bound import acknowledged_type, blocking_type
+from gossamer.live.inbox import Inbox
+from gossamer.live.ledger import known_members
+from gossamer.live.mail import QUEUE, Mail
+from gossamer.live.member import Member
+from gossamer.live.subscription import Item, Subscription
+from gossamer.pubsub.queue import By, Queue, Report
+from gossamer.wire.events import Event
+from gossamer.wire.queue_letters import BYE, HELLO, REPORT, WELCOME, QueueLetter, pack, unpack
+
+_REPORT_S = 0.05
+_NAME_BYTES_MAX = 200
+_REPORTS_MAX = 1000
+"""Reports of one member that may wait for one before them."""
+_PLACE = itemgetter(3, 4)
+
+
+class Worker:
+    """One subscription's part in a queue."""
+
+    def __init__(self, queue_id: bytes, by: By, subscription: Subscription, parts: "Queues") -> None:
+        self._id = queue_id
+        self._subscription = ref(subscription)
+        self._parts = parts
+        self.queue: Queue[Event] = Queue(parts.member.me, by, _key_of, parts.events_max)
+        self._others: dict[int, int] = {}  # by member of the queue: the number of its next report
+        self._waiting: dict[int, dict[int, QueueLetter]] = {}
+        self._greeted: set[int] = set()
+        self._number = 0
+        self._told: Horizon = {}  # how far the others know us to have seen
+        self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were read and are not done
+        self._types = {
+            make: make(parts.inbox.event_type, parts.inbox.home, self._done)
+            for make in (acknowledged_type, blocking_type)
+        }
+        self._timer = asyncio.get_running_loop().call_soon(self._look)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the application reads no more."""
+        subscription = self._subscription()
+        return subscription is None or subscription.is_closed
+
+    # What is whose.
+
+    def arrived(self, events: list[Event]) -> list[Event]:
+        """Events whose turn has come; returns those that are ours."""
+        return self.queue.arrived(events)
+
+    def _give(self, events: list[Event]) -> None:
+        """These are ours now, late."""
+        subscription = self._subscription()
+        if events and subscription is not None:
+            self._parts.member.stats["taken over in a queue"] += len(events)
+            subscription.offer_own(events)
+
+    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
+        """The application has read these."""
+        self._in_hand.update(map(_PLACE, (item for item in items if isinstance(item, Event))))
+
+    def bound(self, item: Item, *, blocking: bool = False) -> Item:
+        """The same item; an event of it can be acknowledged."""
+        if not isinstance(item, Event):
+            return item
+        return tuple.__new__(self._types[blocking_type if blocking else acknowledged_type], item)
+
+    def _done(self, event: Event) -> None:
+        place = event.sender, event.seqno
+        if "done" not in event.__dict__ and self._in_hand[place] > 0:
+            event.__dict__["done"] = True
+            self._in_hand[place] -= 1
+            if not self._in_hand[place]:
+                del self._in_hand[place]
+            self.queue.done(*place)
+
+    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+        """All that was read is done, but for these."""
+        left = Counter(map(_PLACE, (item for item in unread if isinstance(item, Event))))
+        for place, count in self._in_hand.items():
+            if count > left[place]:
+                self.queue.done(*place, events=count - left[place])
+        self._in_hand = left
+
+    # The others.
+
+    def _look(self) -> None:
+        if self.is_over:
+            self._parts.ended(self)
+            return
+        self._timer = asyncio.get_running_loop().call_later(_REPORT_S, self._look)
+        here = set(known_members(self._parts.member))
+        for member in sorted(here - self._greeted - {self._parts.member.me}):
+            self._write(member, HELLO)
+        self._greeted &= here
+        for gone in [member for member in self._others if member not in here]:
+            self.leave(gone)
+        self._report()
+
+    def _seen(self) -> Horizon:
+        return self._parts.inbox.positions()
+
+    def _report(self) -> None:
+        seen = {sender: last for sender, last in self._seen().items() if self._told.get(sender) != last}
+        report = self.queue.report(seen)
+        if self._others and (seen or report.taken or report.done):
+            letter = pack(QueueLetter(REPORT, self._id, self._number, *report))
+            for member in self._others:
+                self._parts.mail.write(member, QUEUE, letter)
+            self._number += 1
+        self._told |= seen
+
+    def _write(self, to: int, kind: int) -> None:
+        self._greeted.add(to)
+        letter = QueueLetter(kind, self._id, self._number, self._seen(), {}, {}, 0)
+        self._parts.mail.write(to, QUEUE, pack(letter))
+
+    def heard(self, source: int, letter: QueueLetter) -> None:
+        """Another member of the queue, or one that wants to know who is in it."""
+        if letter.kind == BYE:
+            self.leave(source)
+        elif letter.kind == REPORT:
+            waiting = self._waiting.setdefault(source, {})
+            if len(waiting) < _REPORTS_MAX:
+                waiting[letter.number] = letter
+        else:
+            is_new = source not in self._others
+            self._others[source] = letter.number
+            if is_new or letter.kind == HELLO:
+                self._report()  # what it is not told
+                self._write(source, WELCOME)
+            self._give(self.queue.members_are(self._others))
+            self._read(source, letter)
+        self._go_on(source)
+
+    def _go_on(self, source: int) -> None:
+        """Read the reports of a member in their order."""
+        waiting = self._waiting.get(source, {})
+        while source in self._others and self._others[source] in waiting:
+            letter = waiting.pop(self._others[source])
+            self._others[source] += 1
+            self._read(source, letter)
+        for number in [number for number in waiting if number < self._others.get(source, 0)]:
+            del waiting[number]
+
+    def _read(self, source: int, letter: QueueLetter) -> None:
+        report = Report(letter.seen, letter.taken, letter.done, letter.list_hash)
+        self._give(self.queue.reported(source, report, self._seen()))
+
+    def leave(self, member: int) -> None:
+        """A member is no longer in the queue: what it had not done goes to others."""
+        self._waiting.pop(member, None)
+        if self._others.pop(member, None) is not None:
+            self._give(self.queue.members_are(self._others))
+
+    def stop(self) -> None:
+        """Tell the others that we are out of it."""
+        self._timer.cancel()
+        self._report()
+        for member in self._others:
+            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, 0, {}, {}, {}, 0)))
+
+
+class Queues:
+    """The queues of which one member is part."""
+
+    def __init__(self, member: Member, inbox: Inbox, mail: Mail, events_max: int) -> None:
+        self.member = member
+        self.inbox = inbox
+        self.mail = mail
+        self.events_max = events_max
+        self._workers: dict[bytes, Worker] = {}
+        mail.on(QUEUE, self._heard)
+
+    def check(self, name: str, patterns: tuple[str, ...], where: str | None, by: By) -> bytes:
+        """The queue's identity; raises unless this member can join it."""
+        if not isinstance(name, str) or not 0 < len(name.encode()) <= _NAME_BYTES_MAX or not name.isprintable():
+            raise SettingError(f"queue = {name!r}: must be a name of 1 to {_NAME_BYTES_MAX} printable characters")
+        if by not in ("any", "sender", "key"):
+            raise SettingError(f"queue_by = {by!r}: must be 'any', 'sender' or 'key'")
+        queue_id = "\0".join((name, by, where or "", *sorted(patterns))).encode()
+        if queue_id in self._workers and not self._workers[queue_id].is_over:
+            raise Misuse(f"queue {name!r}: this member is in it already; read that subscription in several tasks")
+        return queue_id
+
+    def begin(self, queue_id: bytes, by: By, subscription: Subscription) -> None:
+        """Make a subscription part of a queue."""
+        if queue_id in self._workers:
+            self.ended(self._workers[queue_id])
+        worker = self._workers[queue_id] = Worker(queue_id, by, subscription, self)
+        subscription.queue = subscription.acks = worker
+
+    def ended(self, worker: Worker) -> None:
+        """A subscription was closed."""
+        for queue_id in [queue_id for queue_id, one in self._workers.items() if one is worker]:
+            del self._workers[queue_id]
+            worker.stop()
+
+    def finish(self) -> None:
+        """The member leaves."""
+        for worker in list(self._workers.values()):
+            self.ended(worker)
+
+    def _heard(self, source: int, content: bytes) -> None:
+        letter = unpack(content)
+        worker = self._workers.get(letter.queue)
+        if worker is not None and source != self.member.me:
+            worker.heard(source, letter)
+
+
+def _key_of(event: Event) -> str:
+    key = event.attributes.get("key")
+    return "" if key is None else str(key)

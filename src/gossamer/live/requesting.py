@@ -1,0 +1,63 @@
+"""The group as an application asks others through it: requests, and replies."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from gossamer.core.ids import PacketId
+from gossamer.live.errors import Timeout
+from gossamer.live.home import Home, at_home
+from gossamer.live.outbox import Outbox
+from gossamer.live.requests import Requests
+from gossamer.wire.events import Event
+
+
+class Requesting:
+    """What a `Group` can ask."""
+
+    name: str
+    _home: Home
+    _outbox: Outbox
+    _requests: Requests
+
+    async def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
+        """Publish an event, and wait for room."""
+        raise NotImplementedError
+
+    @at_home
+    async def request(
+        self, subject: str, payload: Any = b"", /, *, timeout: float | None = 1.0, **attributes: Any
+    ) -> Event:
+        """Publish an event and wait for the first reply to it: subscribers call `event.reply(payload)`.
+
+        Timeout if none comes for `timeout` seconds; NobodyListens, at once, if no member subscribes to the subject.
+        """
+        async for reply in self.request_many(subject, payload, timeout=timeout, limit=1, **attributes):
+            return reply
+        raise Timeout(f"group {self.name!r}: no reply to {subject!r} within {timeout} s")
+
+    async def request_many(
+        self,
+        subject: str,
+        payload: Any = b"",
+        /,
+        *,
+        timeout: float | None = 1.0,
+        limit: int | None = None,
+        **attributes: Any,
+    ) -> AsyncGenerator[Event]:
+        """Publish an event and yield the replies to it as they come, at most `limit`, for `timeout` seconds in all.
+
+        NobodyListens, at once, if no member subscribes to the subject.
+        """
+        self._home.check_here("request in that thread, or use gossamer.join_sync")
+
+        async def publish(number: int) -> None:
+            await self.publish_wait(subject, payload, **{**attributes, "reply": number})
+            self._outbox.send()
+
+        async for reply in self._requests.many(subject, publish, timeout, limit):
+            yield reply
+
+    def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer a request, as `event.reply(payload)` does."""
+        event.reply(payload, **attributes)

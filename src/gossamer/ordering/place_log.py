@@ -1,0 +1,164 @@
+"""The places that a member keeps: what the order is, as far as it knows, in segments.
+
+Places below `begin` were dropped: they are settled, and whoever is further behind is told where the order begins now.
+Two logs that have a place from the same graph have the same up to there, because a graph has one primary, and that
+never gives a place twice.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.places import Segment, Sites
+
+PLACES_MAX = 1 << 61
+"""No order comes so far."""
+
+
+class PlaceLog:
+    """Segments, in the order of their places."""
+
+    __slots__ = ("_before", "_dropped", "_firsts", "_segments", "_sites", "begin", "end", "placed")
+
+    def __init__(self, begin: int, before: int, placed: Horizon, sites: Sites) -> None:
+        self.begin = self.end = begin
+        self._before = before
+        self._firsts: list[int] = []
+        self._segments: list[Segment] = []
+        self._dropped = dict(placed)  # the highest number of each sender with a place below `begin`
+        self.placed = dict(placed)
+        """The highest number of each sender that has a place."""
+        self._sites: list[tuple[int, Sites]] = [(-1, sites)]  # from which place on
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def graph_before(self, place: int) -> int:
+        """The graph that gave the place before this one; -1 if it is not known."""
+        if place == self.begin:
+            return self._before
+        if not self.begin < place <= self.end:
+            return -1
+        return self._segments[bisect_right(self._firsts, place - 1) - 1].graph
+
+    def append(self, segment: Segment) -> None:
+        """The next places."""
+        last = self._segments[-1] if self._segments else None
+        if last is not None and _follows_on(last, segment):
+            self._segments[-1] = Segment(last.graph, last.sender, last.first, last.count + segment.count)
+        else:
+            self._firsts.append(self.end)
+            self._segments.append(segment)
+        if segment.sites is None:
+            number = segment.first + segment.count - 1
+            self.placed[segment.sender] = max(number, self.placed.get(segment.sender, -1))
+        else:
+            self._sites.append((self.end, segment.sites))
+        self.end += segment.count
+
+    def take(self, first: int, segments: Iterable[Segment], settled: int) -> bool:
+        """Enter what a primary gave from `first` on; what differs from it goes, and all after that.
+
+        Returns False if that would change what is settled, which no primary does.
+        """
+        assert self.begin <= first <= self.end, "places follow on"
+        for segment in segments:
+            following = first + segment.count
+            while first < following and first < self.end:
+                known, known_end = self._around(first)
+                if known.graph != segment.graph:
+                    if first < settled:
+                        return False
+                    self.cut(first)
+                else:
+                    first = min(known_end, following)
+            if first < following:
+                self.append(_rest(segment, segment.count - (following - first)))
+            first = following
+        return True
+
+    def cut(self, place: int) -> None:
+        """Forget this place and all after it: they were never settled."""
+        at = bisect_right(self._firsts, place) - 1
+        kept = place - self._firsts[at]
+        head = self._segments[at]
+        del self._segments[at:], self._firsts[at:]
+        self._sites = [known for known in self._sites if known[0] < place]
+        self.end = place
+        if kept:
+            self._firsts.append(place - kept)
+            self._segments.append(Segment(head.graph, head.sender, head.first, kept))
+        self.placed = self.placed_below(place)
+
+    def part(self, first: int, most: int) -> list[Segment]:
+        """At most so many segments from `first` on."""
+        if not self.begin <= first < self.end:
+            return []
+        at = bisect_right(self._firsts, first) - 1
+        found = self._segments[at : at + most]
+        found[0] = _rest(found[0], first - self._firsts[at])
+        return found
+
+    def walk(self, first: int) -> Iterator[tuple[int, Segment]]:
+        """The segments from the one with `first` in it on, each with its first place."""
+        for at in range(max(0, bisect_right(self._firsts, first) - 1), len(self._segments)):
+            yield self._firsts[at], self._segments[at]
+
+    def placed_below(self, place: int) -> Horizon:
+        """The highest number of each sender that has a place below this one."""
+        placed = dict(self._dropped)
+        for first, segment in zip(self._firsts, self._segments, strict=True):
+            if first >= place:
+                break
+            if segment.sites is None:
+                number = segment.first + min(segment.count, place - first) - 1
+                placed[segment.sender] = max(number, placed.get(segment.sender, -1))
+        return placed
+
+    def begins_for(self, horizon: Horizon, senders: Sequence[int]) -> int:
+        """The lowest place of a packet that follows `horizon`; of senders that it does not name, those in `senders`."""
+        wanted = {**dict.fromkeys(senders, -1), **horizon}
+        for first, segment in zip(self._firsts, self._segments, strict=True):
+            after = wanted.get(segment.sender, PLACES_MAX)
+            if segment.sites is None and segment.first + segment.count - 1 > after:
+                return first
+        return self.end
+
+    def sites(self, settled: int) -> list[Sites]:
+        """The sites that decide from the place `settled` on: those in force there, and all that follow."""
+        in_force = max(at for at, (place, _) in enumerate(self._sites) if place < settled or at == 0)
+        return [sites for _, sites in self._sites[in_force:]]
+
+    def sites_at(self, place: int) -> Sites:
+        """The sites in force before this place."""
+        return next(sites for since, sites in reversed(self._sites) if since < place or since < 0)
+
+    def drop(self, segments_max: int, below: int) -> None:
+        """Forget the oldest settled places, if there are many more than this many segments."""
+        if len(self._segments) <= 2 * segments_max:
+            return
+        at = min(len(self._segments) - segments_max, bisect_right(self._firsts, below) - 1)
+        begin = self._firsts[at]
+        self._dropped = self.placed_below(begin)
+        self._before = self.graph_before(begin)
+        self._sites = [(-1, self.sites_at(begin)), *(known for known in self._sites if known[0] >= begin)]
+        del self._segments[:at], self._firsts[:at]
+        self.begin = begin
+
+    def _around(self, place: int) -> tuple[Segment, int]:
+        at = bisect_right(self._firsts, place) - 1
+        return self._segments[at], self._firsts[at] + self._segments[at].count
+
+
+def _follows_on(last: Segment, segment: Segment) -> bool:
+    return (
+        last.sites is None
+        and segment.sites is None
+        and (last.graph, last.sender, last.first + last.count) == (segment.graph, segment.sender, segment.first)
+    )
+
+
+def _rest(segment: Segment, skipped: int) -> Segment:
+    if not skipped:
+        return segment
+    return Segment(segment.graph, segment.sender, segment.first + skipped, segment.count - skipped)

@@ -1,0 +1,1 @@
+"""From a log and the members' subscriptions to a channel map that wastes little."""

@@ -1,0 +1,56 @@
+"""How far a durable subscription is: what was given to the application, and what of that is done.
+
+Positions are numbers of packets, since that is what a log keeps: a packet is done when all its events are. What does
+not match the subscription is done as soon as its turn has come.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gossamer.core.packet_sets import Horizon
+
+
+class Progress:
+    """The position of one subscription."""
+
+    def __init__(self) -> None:
+        self._given: Horizon = {}
+        self._before: Horizon | None = None  # the positions before events that were given together, and are not done
+        self._open: dict[int, Counter[int]] = {}  # by sender, by packet: events that were given and are not done
+
+    def gave(self, marks: Horizon, rewound: Horizon, *, together: bool = False) -> None:
+        """Everything below `marks` was given to the application, or below `rewound` where the past still comes.
+
+        What is given `together` is done when `all_but` says so.
+        """
+        if together and self._before is None:
+            self._before = self.positions()
+        self._given = {**marks, **rewound}
+
+    def expect(self, packets: Iterable[tuple[int, int]]) -> None:
+        """Events of these packets, by sender and number, are acknowledged one by one."""
+        for sender, seqno in packets:
+            self._open.setdefault(sender, Counter())[seqno] += 1
+
+    def done(self, sender: int, seqno: int) -> None:
+        """One event of this packet is done."""
+        packets = self._open.get(sender, Counter())
+        packets[seqno] -= 1
+        if packets[seqno] <= 0:
+            del packets[seqno]
+        if not packets:
+            self._open.pop(sender, None)
+
+    def all_but(self, unread: Iterable[tuple[int, int]]) -> None:
+        """All events that were given are done, but for those of these packets."""
+        self._open.clear()
+        self._before = None
+        self.expect(unread)
+
+    def positions(self) -> Horizon:
+        """For each sender the last packet that is done, with all before it."""
+        if self._before is not None:
+            return self._before
+        first_open = {sender: min(packets) for sender, packets in self._open.items()}
+        found = {s: min(following, first_open.get(s, following)) - 1 for s, following in self._given.items()}
+        return {sender: last for sender, last in found.items() if last >= 0}

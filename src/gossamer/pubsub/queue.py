@@ -1,0 +1,251 @@
+"""A queue: each event goes to one of several members, all of which hear it; each decides for itself which are its own.
+
+Everybody applies the same rule to the same list of members, so mostly they agree. While lists differ for a moment, two
+may take the same event, or nobody. Therefore members report what they have seen, taken and done. What another is
+supposed to have, it has *claimed* once it reports it as taken. If it reports that it has seen it, and does not claim
+it, it is an *orphan*, which the rule gives to one of the members there are now. What a member that left had not done
+goes to another. So an event is handled at least once as long as one member of the queue that heard it is there.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from zlib import crc32
+
+from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.ranges import RangeSet
+
+By = Literal["any", "sender", "key"]
+T = TypeVar("T", bound=tuple[Any, ...])
+_SEQNO = itemgetter(4)
+_CHOICES_MAX = 10_000
+_AHEAD_MAX = 100_000
+
+
+class Report(NamedTuple):
+    """What a member of a queue tells the others: how far it has seen each sender, and packets taken and done since."""
+
+    seen: Horizon
+    taken: PacketSets
+    done: PacketSets
+    list_hash: int
+    """Of the members by which it has chosen."""
+
+
+class Share(Generic[T]):
+    """The events of one packet that are one member's."""
+
+    __slots__ = ("claimed", "events", "orphan", "owner", "sender", "seqno")
+
+    def __init__(self, owner: int, sender: int, seqno: int, events: list[T]) -> None:
+        self.owner = owner
+        self.sender = sender
+        self.seqno = seqno
+        self.events = events
+        self.claimed = False
+        self.orphan = False
+
+
+class Queue(Generic[T]):
+    """One queue as one member sees it; `T` is an event, a tuple of which the sender and the number are known places.
+
+    What is returned are events that are now this member's own, in order.
+    """
+
+    def __init__(self, me: int, by: By, key_of: Callable[[T], str], events_max: int) -> None:
+        self.members: tuple[int, ...] = (me,)
+        self.forgotten = 0
+        """Events that are no longer kept for the case that another dies, since there were too many."""
+        self._me = me
+        self._by = by
+        self._key_of = key_of
+        self._events_max = events_max
+        self._events = 0
+        self._open: dict[int, dict[int, list[Share[T]]]] = {}  # by sender, by packet
+        self._oldest: deque[tuple[int, int]] = deque()
+        self._undone: dict[tuple[int, int], int] = {}  # by packet: how many of our events are not done
+        self._ahead: dict[tuple[int, int], dict[int, bool]] = {}  # packets not here yet: who claims them, and are done
+        self._seen_by: dict[int, Horizon] = {}
+        self._choices: dict[Any, int] = {}
+        self._taken: PacketSets = {}
+        self._done: PacketSets = {}
+        self._hash = _hash_of(self.members)
+
+    # Which are ours.
+
+    def arrived(self, events: list[T]) -> list[T]:
+        """Events of one sender whose turn has come."""
+        mine: list[T] = []
+        for seqno, group in groupby(events, _SEQNO):
+            some = list(group)
+            mine += self._arrived(some[0][3], seqno, some)
+        return mine
+
+    def _arrived(self, sender: int, seqno: int, events: list[T]) -> list[T]:
+        mine: list[T] = []
+        for owner, some in self._split(sender, seqno, events):
+            share = Share(owner, sender, seqno, some)
+            if owner == self._me:
+                mine += self._take(share)
+            self._keep(share)
+        for source, done in self._ahead.pop((sender, seqno), {}).items():
+            self._claimed(source, sender, seqno)
+            if done:
+                self._remove(sender, seqno, source)
+        return mine + self._late(sender, seqno)
+
+    def _late(self, sender: int, seqno: int) -> list[T]:
+        """Others may have seen a packet long before us, and not claimed it."""
+        mine: list[T] = []
+        for share in list(self._open.get(sender, {}).get(seqno, ())):
+            if not share.claimed and self._seen_by.get(share.owner, {}).get(sender, -1) >= seqno:
+                share.orphan = True
+                mine += self._give_away(share)
+        return mine
+
+    def _split(self, sender: int, seqno: int, events: list[T]) -> list[tuple[int, list[T]]]:
+        if self._by == "any":
+            return [(self.members[(seqno + sender) % len(self.members)], events)]
+        if self._by == "sender":
+            return [(self._chosen(sender), events)]
+        shares: dict[int, list[T]] = {}
+        for event in events:
+            shares.setdefault(self._chosen(self._key_of(event) or sender), []).append(event)
+        return list(shares.items())
+
+    def _chosen(self, key: Any) -> int:
+        """The member with the highest hash for this key: if another comes or goes, few keys change their member."""
+        found = self._choices.get(key)
+        if found is None:
+            if len(self._choices) >= _CHOICES_MAX:
+                self._choices.clear()
+            text = f"{key}/".encode()
+            found = max(self.members, key=lambda member: (crc32(b"%d" % member, crc32(text)), member))
+            self._choices[key] = found
+        return found
+
+    def _take(self, share: Share[T]) -> list[T]:
+        share.owner, share.claimed, share.orphan = self._me, True, False
+        place = share.sender, share.seqno
+        self._undone[place] = self._undone.get(place, 0) + len(share.events)
+        self._taken.setdefault(share.sender, RangeSet()).add(share.seqno)
+        return share.events
+
+    def _keep(self, share: Share[T]) -> None:
+        self._open.setdefault(share.sender, {}).setdefault(share.seqno, []).append(share)
+        self._events += len(share.events)
+        self._oldest.append((share.sender, share.seqno))
+        while self._events > self._events_max and self._oldest:
+            sender, seqno = self._oldest.popleft()
+            for old in self._open.get(sender, {}).pop(seqno, ()):
+                self._events -= len(old.events)
+                self.forgotten += len(old.events) if old.owner != self._me else 0
+
+    # What is done.
+
+    def done(self, sender: int, seqno: int, events: int = 1) -> None:
+        """Some of our events of this packet are done."""
+        left = self._undone.get((sender, seqno), 0) - events
+        if left > 0:
+            self._undone[sender, seqno] = left
+        elif self._undone.pop((sender, seqno), 0):
+            self._done.setdefault(sender, RangeSet()).add(seqno)
+            self._remove(sender, seqno, self._me)
+
+    def _remove(self, sender: int, seqno: int, owner: int) -> None:
+        shares = self._open.get(sender, {}).get(seqno)
+        if shares is None:
+            return
+        kept = [share for share in shares if share.owner != owner]
+        self._events -= sum(len(share.events) for share in shares) - sum(len(share.events) for share in kept)
+        if kept:
+            self._open[sender][seqno] = kept
+        else:
+            del self._open[sender][seqno]
+            if not self._open[sender]:
+                del self._open[sender]
+
+    def report(self, seen: Horizon) -> Report:
+        """What to tell the others: everything up to `seen` has been looked at here."""
+        report = Report(seen, self._taken, self._done, self._hash)
+        self._taken, self._done = {}, {}
+        self._tidy()
+        return report
+
+    def _tidy(self) -> None:
+        """Forget places of packets that are done."""
+        while self._oldest and self._oldest[0][1] not in self._open.get(self._oldest[0][0], {}):
+            self._oldest.popleft()
+
+    # What others do.
+
+    def reported(self, source: int, report: Report, seen: Horizon) -> list[T]:
+        """Another member says how far it is; its reports come in order. We have seen everything up to `seen`."""
+        if self._by != "key" or report.list_hash == self._hash:  # else it has chosen differently, and may lack some
+            for taken, done in ((report.taken, False), (report.done, True)):
+                for sender, numbers in taken.items():
+                    for seqno in numbers:
+                        self._told(source, sender, seqno, done, seen)
+        self._seen_by[source] = {**self._seen_by.get(source, {}), **report.seen}
+        return self._find_orphans(source, report.seen)
+
+    def _told(self, source: int, sender: int, seqno: int, done: bool, seen: Horizon) -> None:
+        if seqno <= seen.get(sender, -1):
+            self._claimed(source, sender, seqno)
+            if done:
+                self._remove(sender, seqno, source)
+        elif len(self._ahead) < _AHEAD_MAX:
+            self._ahead.setdefault((sender, seqno), {})[source] = done
+
+    def _claimed(self, source: int, sender: int, seqno: int) -> None:
+        for share in self._open.get(sender, {}).get(seqno, ()):
+            if share.owner == source or (self._by != "key" and not share.claimed):
+                share.owner, share.claimed, share.orphan = source, True, False
+
+    def _find_orphans(self, source: int, seen: Horizon) -> list[T]:
+        """What we thought was theirs, and they have seen and not claimed."""
+        mine: list[T] = []
+        for sender, upto in seen.items():
+            for seqno in [number for number in self._open.get(sender, ()) if number <= upto]:
+                for share in list(self._open[sender][seqno]):
+                    if share.owner == source and not share.claimed:
+                        share.orphan = True
+                        mine += self._give_away(share)
+        return mine
+
+    def members_are(self, members: Iterable[int]) -> list[T]:
+        """The members of the queue are others now: what those that left had not done goes to others."""
+        before, self.members = self.members, tuple(sorted({*members, self._me}))
+        if before == self.members:
+            return []
+        self._hash = _hash_of(self.members)
+        self._choices.clear()
+        self._seen_by = {member: seen for member, seen in self._seen_by.items() if member in self.members}
+        mine: list[T] = []
+        for packets in list(self._open.values()):
+            for shares in list(packets.values()):
+                for share in list(shares):
+                    if share.orphan or share.owner not in self.members:
+                        share.orphan = True
+                        mine += self._give_away(share)
+        return mine
+
+    def _give_away(self, share: Share[T]) -> list[T]:
+        """By the rule, as it is now; another that it goes to finds that out for itself."""
+        parts = self._split(share.sender, share.seqno, share.events)
+        shares = self._open[share.sender][share.seqno]
+        shares.remove(share)
+        mine: list[T] = []
+        for owner, events in parts:
+            part = Share(owner, share.sender, share.seqno, events)
+            part.orphan = True
+            shares.append(part)
+            if owner == self._me:
+                mine += self._take(part)
+        return mine
+
+
+def _hash_of(members: tuple[int, ...]) -> int:
+    return crc32(repr(members).encode())

@@ -1,0 +1,225 @@
+"""One order for all members of a live group, over real sockets and in real processes. Reference: 002 §1 (b), §5"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gossamer
+from tests.live.members import GROUP, collect, joined, run, settings, until
+
+
+def ordered(**changes):
+    return settings(order="total", tuning={"order_patience": 0.5}, **changes)
+
+
+async def publish(group, subject: str, count: int, pause_s: float = 0.001) -> None:
+    for number in range(count):
+        group.publish(subject, f"{subject} {number}".encode())
+        await asyncio.sleep(pause_s)
+
+
+def seen(items) -> list[tuple[bytes, tuple[int, int]]]:
+    return [(item.payload, item.place) for item in items if isinstance(item, gossamer.Event)]
+
+
+@pytest.mark.parametrize("protocol", ["rpbcast", "pbcast", "basic", "srm", "redelivery"])
+def test_members_that_all_publish_see_all_events_in_one_order(protocol):
+    async def story():
+        async with joined(3, ordered(protocol=protocol), loss=0.05, reorder=0.05) as groups:
+            streams = [group.subscribe(">") for group in groups]
+            await asyncio.gather(*(publish(group, f"from.{at}", 100) for at, group in enumerate(groups)))
+            heard = [seen(await collect(stream, 300)) for stream in streams]
+            assert heard[0] == heard[1] == heard[2]
+            places = [place for _, place in heard[0]]
+            assert places == sorted(places)
+            assert len(set(places)) == 300
+            for at in range(3):
+                mine = [payload for payload, _ in heard[0] if payload.startswith(b"from.%d" % at)]
+                assert mine == [b"from.%d %d" % (at, n) for n in range(100)], "each sender's as sent"
+
+    run(story())
+
+
+def test_events_that_share_a_packet_have_places_of_their_own():
+    async def story():
+        async with joined(2, ordered()) as groups:
+            streams = [group.subscribe(">") for group in groups]
+            for number in range(20):
+                groups[0].publish("a.b", b"%d" % number)
+            heard = [seen(await collect(stream, 20)) for stream in streams]
+            assert heard[0] == heard[1]
+            assert len({place for _, place in heard[0]}) == 20
+
+    run(story())
+
+
+def test_a_member_that_comes_late_sees_the_rest_of_the_order():
+    async def story():
+        async with joined(2, ordered()) as groups:
+            first = groups[0].subscribe(">")
+            publishing = asyncio.gather(*(publish(group, f"from.{at}", 400) for at, group in enumerate(groups)))
+            await asyncio.sleep(0.2)
+            async with gossamer.join(GROUP, groups[0].settings) as late:
+                theirs = late.subscribe(">")
+                await publishing
+                groups[0].publish("end", b"end")
+                got: list = []
+                while not got or got[-1][0] != b"end":
+                    got += seen(await theirs.take(timeout=30) or [])
+            heard = seen(await collect(first, 801))
+            assert got == heard[-len(got) :], "the same, from where it came in"
+
+    run(story())
+
+
+def test_the_past_is_not_for_groups_with_one_order():
+    async def story():
+        async with joined(1, ordered()) as (group,):
+            with pytest.raises(gossamer.SettingError, match="past events need order = 'fifo'"):
+                group.subscribe(">", start="beginning")
+
+    run(story())
+
+
+def test_when_the_first_of_two_leaves_the_other_goes_on():
+    async def story():
+        shared = ordered()
+        async with gossamer.join(GROUP, shared) as first:
+            second = await gossamer.open(GROUP, shared)
+            await until(lambda: len(first.members()) == 2 and len(second.members()) == 2)
+            stream = second.subscribe(">")
+            first.publish("a", b"one")
+            assert (await stream.get(timeout=20)).payload == b"one"
+        await until(lambda: len(second.members()) == 1)
+        second.publish("a", b"two")
+        assert (await stream.get(timeout=20)).payload == b"two"
+        assert second.blocked() == ""
+        await second.close()
+
+    run(story())
+
+
+SUBSCRIBER = """
+import asyncio, sys, gossamer
+async def main():
+    shared = gossamer.Settings(address=sys.argv[1], order="total", coalesce_us=0, tuning={"order_patience": 0.5})
+    async with gossamer.join(sys.argv[2], shared) as group:
+        out = open(sys.argv[3], "a", buffering=1)
+        stream = group.subscribe(">")
+        print(group.me, file=out)
+        async def publish():
+            number = 0
+            while True:
+                try:
+                    group.publish("from." + sys.argv[4], b"%s %d" % (sys.argv[4].encode(), number))
+                    number += 1
+                except gossamer.Full:
+                    pass
+                await asyncio.sleep(0.005)
+        task = asyncio.create_task(publish())
+        async for item in stream:
+            if isinstance(item, gossamer.Event):
+                print(*item.place, item.payload.decode(), file=out)
+            else:
+                print("-", type(item).__name__, item.reason, file=out)
+asyncio.run(main())
+"""
+
+
+class Site:
+    """A process that publishes and subscribes, and writes down what it sees."""
+
+    def __init__(self, place, folder: Path, name: str) -> None:
+        self.name = name
+        self.path = folder / f"{name}.txt"
+        words = (place.address, f"{GROUP} sites", str(self.path), name)
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", SUBSCRIBER, *words], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines()[1:] if self.path.exists() else []
+
+    def events(self) -> list[tuple[tuple[int, int], str]]:
+        """Places and payloads; the last line of a process that was killed may be cut short."""
+        words = [line.split(" ", 2) for line in self.lines() if not line.startswith("-")]
+        whole = words[:-1]
+        return [((int(place), int(index)), payload) for place, index, payload in whole]
+
+    def has_seen(self, name: str, since: int) -> bool:
+        """Whether it has seen anything of `name` in what came after so many lines."""
+        return any(f" {name} " in line for line in self.lines()[since:])
+
+    def end(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+
+@pytest.fixture
+def sites(tmp_path):
+    shared, started = settings(), []
+
+    def start(name: str) -> Site:
+        started.append(Site(shared, tmp_path, name))
+        return started[-1]
+
+    yield start
+    for site in started:
+        site.end()
+
+
+def wait_until(condition, patience_s: float = 40.0) -> None:
+    end = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < end, "waited for in vain"
+        time.sleep(0.05)
+
+
+def expect_one_order(*some: Site) -> None:
+    """Any two of them saw what both saw in the same order, and in the same places."""
+    places: dict[str, tuple[int, int]] = {}
+    for site in some:
+        events = site.events()
+        assert events == sorted(events), f"{site.name} saw places out of order"
+        for place, payload in events:
+            assert places.setdefault(payload, place) == place, f"{payload} has two places"
+    assert len(set(places.values())) == len(places), "a place was given twice"
+
+
+def all_hear(listeners, names) -> None:
+    """Wait until each of them sees something new of all of these."""
+    before = {site.name: len(site.lines()) for site in listeners}
+    wait_until(lambda: all(site.has_seen(name, before[site.name]) for site in listeners for name in names))
+
+
+def test_order_survives_a_primary_that_is_killed_and_one_that_stands_still(sites):
+    a, b, c, d = (sites(name) for name in "abcd")
+    all_hear((a, b, c, d), "abcd")
+    a.popen.send_signal(signal.SIGKILL)
+    a.popen.wait()
+    all_hear((b, c, d), "bcd")
+    b.popen.send_signal(signal.SIGSTOP)
+    all_hear((c, d), "cd")
+    b.popen.send_signal(signal.SIGCONT)
+    e = sites("e")
+    all_hear((b, c, d, e), "bcde")
+    expect_one_order(a, b, c, d, e)
+
+
+def test_one_of_two_that_is_left_without_its_primary_blocks_and_says_so(sites):
+    """It cannot know whether the other is dead or only cut off, and would have an order of its own."""
+    a = sites("a")
+    wait_until(lambda: len(a.lines()) > 5)
+    b = sites("b")
+    all_hear((a, b), "ab")
+    a.popen.send_signal(signal.SIGKILL)
+    wait_until(lambda: any(line.startswith("- Blocked graph") for line in b.lines()))
+    expect_one_order(a, b)

@@ -1,0 +1,221 @@
+"""Queues of workers: each event goes to one of them, and what a dead one had not done to another."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+import gossamer
+from gossamer.core.ranges import RangeSet
+from gossamer.wire import WireError
+from gossamer.wire.queue_letters import REPORT, QueueLetter, pack, unpack
+from tests.live.members import GROUP, joined, run, settings, until
+
+
+async def agreed(*subscriptions, members):
+    await until(lambda: all(len(heard.queue.queue.members) == members for heard in subscriptions))
+
+
+async def work(heard, seen, *, acks=True):
+    async for event in heard:
+        seen.append(event)
+        if acks:
+            await event.ack()
+
+
+def numbers(events):
+    return [int(event.payload) for event in events]
+
+
+@pytest.mark.parametrize("chances", [{}, {"loss": 0.1, "duplicate": 0.05, "reorder": 0.05}], ids=["clean", "bad"])
+def test_each_event_goes_to_one_worker_and_all_have_some(chances):
+    async def story():
+        async with joined(4, settings(), **chances) as (publisher, *workers):
+            queues = [worker.subscribe("job", queue="workers") for worker in workers]
+            plain = workers[0].subscribe("job")
+            await agreed(*queues, members=3)
+            seen: list[list] = [[], [], []]
+            tasks = [asyncio.create_task(work(*pair)) for pair in zip(queues, seen, strict=True)]
+            for n in range(600):
+                await publisher.publish_wait("job", b"%d" % n)
+                await asyncio.sleep(0)
+            await until(lambda: sum(map(len, seen)) >= 600)
+            await until(lambda: plain.waiting == 600)
+            await asyncio.sleep(0.3)
+            assert sorted(n for some in seen for n in numbers(some)) == list(range(600))
+            assert all(len(some) > 50 for some in seen)
+            assert all(numbers(some) == sorted(numbers(some)) for some in seen)
+            await until(lambda: all(not heard.queue.queue._open for heard in queues))  # all know that all is done
+            for task in tasks:
+                task.cancel()
+
+    run(story())
+
+
+@pytest.mark.parametrize("by", ["sender", "key"])
+def test_order_is_kept_for_each_sender_or_key(by):
+    async def story():
+        async with joined(5, settings()) as (one, two, *workers):
+            queues = [worker.subscribe("job", queue="w", queue_by=by) for worker in workers]
+            await agreed(*queues, members=3)
+            seen: list[list] = [[], [], []]
+            tasks = [asyncio.create_task(work(*pair)) for pair in zip(queues, seen, strict=True)]
+            for n in range(300):
+                for publisher in (one, two):
+                    publisher.publish("job", b"%d" % n, key=f"k{n % 20}")
+                await asyncio.sleep(0)
+            await until(lambda: sum(map(len, seen)) == 600)
+            owners: dict = {}
+            for worker, some in enumerate(seen):
+                for event in some:
+                    what = event.sender if by == "sender" else event.attributes["key"]
+                    owners.setdefault(what, []).append((worker, event))
+            for some in owners.values():
+                assert len({worker for worker, _ in some}) == 1
+                for sender in (one.me, two.me):
+                    mine = numbers([event for _, event in some if event.sender == sender])
+                    assert mine == sorted(mine)
+            assert len(owners) == (2 if by == "sender" else 20)
+            for task in tasks:
+                task.cancel()
+
+    run(story())
+
+
+WORKER = """
+import asyncio, sys, gossamer
+
+async def main():
+    async with gossamer.join(sys.argv[1], gossamer.Settings(address=sys.argv[2])) as group:
+        heard = group.subscribe("job", queue="workers")
+        count = 0
+        async for event in heard:
+            count += 1
+            if count <= 20:
+                await event.ack()
+                print(event.payload.decode(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_what_a_killed_worker_had_not_done_goes_to_another():
+    async def story():
+        shared = settings(tuning={"suspect_after": 1.0})
+        async with joined(2, shared) as (publisher, worker):
+            heard = worker.subscribe("job", queue="workers")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
+            )
+            seen: list = []
+            task = asyncio.create_task(work(heard, seen))
+            try:
+                await agreed(heard, members=2)
+                done = []
+                for n in range(400):
+                    publisher.publish("job", b"%d" % n)
+                    await asyncio.sleep(0.001)
+                while len(done) < 20:
+                    done.append(int(await asyncio.wait_for(process.stdout.readline(), 30)))
+                await asyncio.sleep(0.3)
+                assert len(seen) < 250, "half of it is the other's"
+            finally:
+                process.kill()
+                await process.wait()
+            await until(lambda: {*numbers(seen), *done} == set(range(400)))
+            assert Counter(numbers(seen)).most_common(1)[0][1] == 1, "nothing twice here"
+            assert worker.stats()["dropped"]["taken over in a queue"] > 100
+            task.cancel()
+
+    run(story())
+
+
+def test_workers_come_and_go_and_nothing_is_left_undone():
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (publisher, stays):
+            seen: list = []
+            tasks = [asyncio.create_task(work(stays.subscribe("job", queue="w"), seen))]
+            published = 0
+            for _ in range(5):
+                async with gossamer.join(GROUP, shared) as guest:
+                    heard = guest.subscribe("job", queue="w")
+                    tasks.append(asyncio.create_task(work(heard, seen)))
+                    for _ in range(200):
+                        publisher.publish("job", b"%d" % published)
+                        published += 1
+                        await asyncio.sleep(0.001)
+            await until(lambda: set(numbers(seen)) == set(range(published)))
+            for task in tasks:
+                task.cancel()
+
+    run(story())
+
+
+def test_a_commit_is_for_all_that_was_read_and_a_callback_acknowledges():
+    async def story():
+        async with joined(3, settings()) as (publisher, one, two):
+            called: list = []
+            first = one.subscribe("job", queue="w")
+            second = two.subscribe("job", queue="w", callback=called.append)
+            await agreed(first, second, members=2)
+            for n in range(100):
+                publisher.publish("job", b"%d" % n)
+                await asyncio.sleep(0.001)
+            read: list = []
+            while len(read) + len(called) < 100:
+                if batch := first.rest():
+                    read += batch
+                    await first.commit()
+                await asyncio.sleep(0.01)
+            await until(lambda: not first.queue.queue._open and not second.queue.queue._open)
+
+    run(story())
+
+
+def test_what_cannot_be_a_queue_is_refused():
+    async def story():
+        async with joined(1, settings()) as (group,):
+            heard = group.subscribe("job", queue="w")
+            with pytest.raises(gossamer.Misuse, match="in it already"):
+                group.subscribe("job", queue="w")
+            for wrong in ({"queue": ""}, {"queue": "x", "queue_by": "colour"}, {"queue": "x", "start": "beginning"}):
+                with pytest.raises(gossamer.SettingError, match="queue"):
+                    group.subscribe("job", **wrong)
+            heard.close()
+            group.subscribe("job", queue="w")
+
+    run(story())
+
+
+def test_without_asyncio_it_is_the_same():
+    shared = settings()
+    with gossamer.join_sync(GROUP, shared) as one, gossamer.join_sync(GROUP, shared) as two:
+        while len(one.members()) < 2 or len(two.members()) < 2:
+            time.sleep(0.01)
+        queues = [group.subscribe("job", queue="w", queue_by="key") for group in (one, two)]
+        while any(len(heard._subscription.queue.queue.members) < 2 for heard in queues):
+            time.sleep(0.01)
+        for n in range(50):
+            one.publish("job", b"%d" % n, key=f"k{n}")
+        seen: list = []
+        while len(seen) < 50:
+            for heard in queues:
+                with suppress(gossamer.Timeout):
+                    event = heard.get(0.05)
+                    event.ack()
+                    seen.append(int(event.payload))
+        assert sorted(seen) == list(range(50))
+
+
+def test_a_letter_is_what_it_was():
+    letter = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31)
+    assert unpack(pack(letter)) == letter
+    for wrong in (b"", b"\x09", pack(letter)[:-1], pack(letter) + b"\0"):
+        with pytest.raises(WireError):
+            unpack(wrong)
