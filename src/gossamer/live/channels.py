@@ -13,6 +13,7 @@ A member that knows no map publishes to channel 0, which all hear.
 
 import asyncio
 import logging
+from math import inf
 from time import monotonic
 
 from gossamer.core.ids import channel_of, channels_in
@@ -81,6 +82,13 @@ class GroupChannels:
     def is_used_by_all(self) -> bool:
         """Whether all members in reach publish by the latest map."""
         return self._says == 2 and self._all_say(self._number | 1, self._member.stack.roster.others())
+
+    async def used_by_all(self, timeout: float | None) -> bool:
+        """Wait for that; False if it takes too long."""
+        until = inf if timeout is None else monotonic() + timeout
+        while not self.is_used_by_all and monotonic() < until:
+            await asyncio.sleep(_LOOK_S)
+        return self.is_used_by_all
 
     def standing(self) -> dict[str, object]:
         """What there is to see of it."""

@@ -26,6 +26,7 @@ from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
 from gossamer.live.bound import event_type
 from gossamer.live.callbacks import Callback, Callbacks
+from gossamer.live.channelled import Channelled
 from gossamer.live.channels import GroupChannels
 from gossamer.live.credentials import envelope_for, member_number, trusted
 from gossamer.live.durable import Durables
@@ -64,7 +65,6 @@ from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.waiting import Waiting
 from gossamer.live.watch import Watch, Witness
-from gossamer.pubsub.channel_map import ChannelMap
 from gossamer.pubsub.queue import By
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
@@ -94,7 +94,7 @@ GOODBYE_TIMEOUT_S = 1.0
 MakeTransport = Callable[[Endpoint], Transport]
 
 
-class Group(Requesting, Inspecting):
+class Group(Requesting, Inspecting, Channelled):
     """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
 
     def __init__(
@@ -475,18 +475,6 @@ class Group(Requesting, Inspecting):
         if callback is not None:
             self._callbacks.begin(subscription, callback)
         return subscription
-
-    # Channels.
-
-    @at_home
-    def install_channels(self, channels: ChannelMap) -> None:
-        """Give the group another channel map, of a higher version: all members take it over, and nothing is lost."""
-        self._channels.install(channels)
-
-    @at_home
-    def channels(self) -> ChannelMap | None:
-        """The channel map, which says which subjects go to which channel; None if all go to channel 0."""
-        return self._channels.map
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

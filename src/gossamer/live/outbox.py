@@ -66,6 +66,7 @@ class Outbox:
         self._subjects: set[str] = set()
         self._id = PacketId(stream_of(member.me, channel), member.stack.following(channel))
         self._intake = Intake(body_bytes, self._subjects, self._wake)
+        self._lends = channel == 0
         home.publisher = home.thread
 
     def publish(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
@@ -115,10 +116,15 @@ class Outbox:
         self._take_back()
         packet = self.publish(subject, payload, attributes)
         self.send()
-        if not self._packer.count and not self._closed:
+        if not self._packer.count and not self._closed and self._lends:
             self._intake.lend(self._id, self._member.stack.pace.room())
             self._home.publisher = NOBODY
         return packet
+
+    def lend_no_more(self) -> None:
+        """There are other outboxes: events of other threads come by the loop, which knows where each belongs."""
+        self._lends = False
+        self._take_back()
 
     def _take_back(self) -> None:
         if self._home.publisher == NOBODY:

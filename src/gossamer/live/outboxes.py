@@ -48,6 +48,7 @@ class Outboxes:
 
     def use(self, channels: ChannelMap) -> None:
         """From now on this map says where events go."""
+        self.first.lend_no_more()
         self.send()
         self._map = channels
         self._switched = {channel: box.last - 1 for channel, box in self._boxes.items()}
