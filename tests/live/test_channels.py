@@ -256,7 +256,7 @@ def test_real_processes_with_losses_and_a_map_installed_from_the_command_line(tm
             for process in subscribers.values():
                 assert await asyncio.to_thread(process.popen.wait, 2 * PATIENCE_S) == 0
             for file in files.values():
-                stats = json.loads(file.read_text())
+                stats = json.loads(file.read_text())["stats"]
                 assert stats["lost"] == {}
                 assert stats["channels"]["map"] == 1
                 assert len(stats["channels"]["listening"]) == 1

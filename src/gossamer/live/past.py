@@ -10,7 +10,6 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.subscription import Subscription
 
-
 _AGAIN_S = 0.02
 
 
