@@ -1,4 +1,4 @@
-"""Live channels: a map installed under traffic, with losses; members that change what they listen to; a logger's past."""
+"""Live channels: a map installed under traffic, members that change what they listen to, the past of a channel."""
 
 from __future__ import annotations
 

@@ -227,7 +227,18 @@ print(done)
 # Both kinds of group.
 
 FOR_THE_INBOX = {
-    *("is_half_full", "offer", "offer_blocked", "offer_loss", "offer_own", "past_known", "past_unknown", "rest"),
+    *(
+        "is_closed",
+        "is_half_full",
+        "marks",
+        "offer",
+        "offer_blocked",
+        "offer_loss",
+        "offer_own",
+        "past_known",
+        "past_unknown",
+        "rest",
+    ),
     *("wait_for_past", "waits_for_past", "went_on"),
 }
 """Methods of a subscription by which its group fills it."""

@@ -2,7 +2,8 @@
 
 Members that agree on the last numbers of all idle senders have the same signature and say no more. Where
 signatures differ, the target answers with its list; the gossiper takes what is newer and sends back what the
-target lacks. While nothing disagrees the signature is sent more and more rarely.
+target lacks. While nothing disagrees the signature is sent more and more rarely; but a member that was not told of the
+latest one is told when it is gossiped to, or one that is rarely drawn might hear of nothing for very long.
 
 Two members compare what they know of the channels that both hear. In a channel other than 0 a member also compares
 with its listeners, so that what is missed there does not wait until one of them is drawn among all members; a sender
@@ -60,6 +61,7 @@ class HashedHeartbeat(Rung):
         self._signatures: dict[int, Signature] = {0: Signature()}  # of the idle ones, by channel
         self._turns: dict[int, _Turn] = {0: _Turn()}  # by channel
         self._falls_idle: dict[int, float] = {}  # by stream of ours: when
+        self._told: set[int] = set()  # those that were told of this signature
         self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
         self._timer = ladder.timer(self._fall_idle)
 
@@ -86,8 +88,13 @@ class HashedHeartbeat(Rung):
         """Add the signature, if there is anything to agree on and it is time."""
         self._notice_silence(now)
         turn = self._turns[0]
-        if turn.comes() and self._idle:
+        due = turn.comes()
+        if not self._idle:
+            return
+        if due or to not in self._told:
             gossip.heartbeats = self._signature_for(to)
+            self._told.add(to)
+        if due:
             turn.taken(self.ladder.settings.signature_rounds_max)
 
     def round_over(self, now: float, number: int, out: Effects) -> None:
@@ -203,6 +210,7 @@ class HashedHeartbeat(Rung):
         self._heard[sender] = now
         if sender in self._idle:
             self._stir(sender)
+            self._told.clear()
 
     def _stir(self, sender: int) -> None:
         if sender in self._idle:
@@ -218,3 +226,4 @@ class HashedHeartbeat(Rung):
             self._idle[sender] = last
             self._signatures[channel].add(sender, last)
             self._turns[channel].between = 1
+            self._told.clear()

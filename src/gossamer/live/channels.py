@@ -134,7 +134,7 @@ class GroupChannels:
         self._says, self._since = 0, monotonic()
         if self._inbox.switches is None:
             self._inbox.switches = Switches(self._member.stack.streams.hears, self._member.stats)
-        self._member.ears.has_channels(max(some.channels for some in (channels, *self._old)))
+        self._member.sockets.has_channels(max(some.channels for some in (channels, *self._old)))
         self._warn_if_late(before)
         self.look()
         if self._timer is None:

@@ -53,6 +53,7 @@ class Ledger:
             **by_rung,
             "own": inbox.received["own"],
             "again": inbox.received["again"],
+            "expired": inbox.expired,
             "published": self._outboxes.published,
             "lost": dict(inbox.lost),
             "duplicates": stack.duplicates,
@@ -75,6 +76,7 @@ class Ledger:
             "log": log,
             "partition": stack.partition(member.now()),
             "channels": self._channels.standing(),
+            "order": stack.order.standing(member.now()),
             "subscriptions": inbox.subscribed(),
         }
 
