@@ -270,9 +270,6 @@ class Membership(Rung):
     asks: ClassVar[bool] = False
     """Whether it asks others for packets by a `Request`, which the server answers."""
 
-    agreed: ClassVar[bool] = False
-    """Whether all members have one view, and what one of them has in it all of them get."""
-
     def declare_channels(self, now: float, out: Effects) -> None:
         """Tell everybody what this member wants to listen to now. An oracle does that itself."""
 
@@ -287,6 +284,9 @@ class Membership(Rung):
     def is_back(self, member: int) -> bool:
         """Whether it crashed and is back, so that there is something to go on with."""
         return False
+
+    agreed: ClassVar[bool] = False
+    """Whether all members have one view, and what one of them has in it all of them get."""
 
     def changing(self) -> bool:
         """Whether the view changes, or members may not be in it yet that need packets of the last one."""

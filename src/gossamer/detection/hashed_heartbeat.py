@@ -60,8 +60,8 @@ class HashedHeartbeat(Rung):
         self._heard: dict[int, float] = {}  # when each active sender was last heard
         self._signatures: dict[int, Signature] = {0: Signature()}  # of the idle ones, by channel
         self._turns: dict[int, _Turn] = {0: _Turn()}  # by channel
-        self._told: set[int] = set()  # those that were told of this signature
         self._falls_idle: dict[int, float] = {}  # by stream of ours: when
+        self._told: set[int] = set()  # those that were told of this signature
         self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
         self._timer = ladder.timer(self._fall_idle)
 
@@ -88,12 +88,14 @@ class HashedHeartbeat(Rung):
         """Add the signature, if there is anything to agree on and it is time."""
         self._notice_silence(now)
         turn = self._turns[0]
-        comes = turn.comes()
-        if self._idle and (comes or to not in self._told):
+        due = turn.comes()
+        if not self._idle:
+            return
+        if due or to not in self._told:
             gossip.heartbeats = self._signature_for(to)
             self._told.add(to)
-            if comes:
-                turn.taken(self.ladder.settings.signature_rounds_max)
+        if due:
+            turn.taken(self.ladder.settings.signature_rounds_max)
 
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """Compare with a listener of each channel to which not all listen, if it is time."""

@@ -283,7 +283,7 @@ class SyncGroup:
 
     def install_channels(self, channels: ChannelMap) -> None:
         """Give the group another channel map, of a higher version: all members take it over, and nothing is lost."""
-        self.call(partial(self._group.install_channels, channels))
+        self.call(lambda: self._group.install_channels(channels))
 
     def channels(self) -> ChannelMap | None:
         """The channel map, which says which subjects go to which channel; None if all go to channel 0."""

@@ -46,6 +46,7 @@ class GroupChannels:
         self._content = b""
         self._says = 0  # what our entry says: nothing yet, that we know the map, or that we publish by it
         self._since = self._drained_since = 0.0
+        self._needs: tuple[tuple[tuple[str, ...], tuple[ChannelMap, ...]], int] = ((), ()), 1
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         member.map_told = self._told
@@ -133,7 +134,7 @@ class GroupChannels:
         self._says, self._since = 0, monotonic()
         if self._inbox.switches is None:
             self._inbox.switches = Switches(self._member.stack.streams.hears, self._member.stats)
-        self._member.ears.has_channels(max(some.channels for some in (channels, *self._old)))
+        self._member.sockets.has_channels(max(some.channels for some in (channels, *self._old)))
         self._warn_if_late(before)
         self.look()
         if self._timer is None:
@@ -153,13 +154,12 @@ class GroupChannels:
 
     def _wanted(self) -> int:
         """The channels that subscriptions need, by any map that may be in use; a bit for each."""
-        maps = [*self._old, *([] if self.map is None else [self.map])]
-        wanted = 1
-        for pattern in self._inbox.patterns():
-            for channels in maps:
-                for channel in channels.channels_for(pattern):
-                    wanted |= 1 << channel
-        return wanted
+        maps = (*self._old, *(() if self.map is None else (self.map,)))
+        needs = tuple(self._inbox.patterns()), maps
+        if needs != self._needs[0]:
+            found = (c for pattern in needs[0] for channels in maps for c in channels.channels_for(pattern))
+            self._needs = needs, sum(1 << channel for channel in {0, *found})
+        return self._needs[1]
 
     def _listen(self) -> None:
         stack, wanted = self._member.stack, self._wanted()

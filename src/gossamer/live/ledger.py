@@ -75,8 +75,8 @@ class Ledger:
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
             "partition": stack.partition(member.now()),
-            "order": stack.order.standing(member.now()),
             "channels": self._channels.standing(),
+            "order": stack.order.standing(member.now()),
             "subscriptions": inbox.subscribed(),
         }
 

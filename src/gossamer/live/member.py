@@ -61,7 +61,6 @@ from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
 from gossamer.live.answers import Answers, Question
 from gossamer.live.directory import Directory
-from gossamer.live.ears import Ears
 from gossamer.live.envelope import Envelope
 from gossamer.live.faults import Faults
 from gossamer.live.handover import FOR_APPLICATION, Handover
@@ -69,6 +68,7 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk, only_serves
 from gossamer.live.pieces import Pieces, holdings
 from gossamer.live.post import Lines, Post
+from gossamer.live.reading import Reading
 from gossamer.live.say import guarded
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.live.wakeups import Wakeups
@@ -132,6 +132,7 @@ class Member:
         self.sent = self._post.sent
         self._pieces = Pieces()
         self._loop = asyncio.get_running_loop()
+        self.sockets = Reading(transport, self._arrived, self.stats, recorder)
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
         self._reading = False
         self._stopped = False
@@ -141,7 +142,6 @@ class Member:
         self._replaced = replaced
         self._faults = Faults(self.me, self.stats, failed)
         self._own_address = transport.address
-        self.ears = Ears(transport, self._arrived, self.stats, recorder)
         transport.ignore_self()
         loggers = (self.me,) if store is not None else ()
         place = "{}:{}".format(*transport.address)
@@ -173,7 +173,7 @@ class Member:
         """Close everything."""
         self._stopped = True
         self.pause()
-        self.ears.shut()
+        self.sockets.close()
         self._wakeups.close()
         self._post.close_down()
         if self.disk is not None:
@@ -188,14 +188,14 @@ class Member:
         if self._reading:
             self._reading = False
             self.step(Paused())
-            self.ears.close()
+            self.sockets.end()
 
     def resume(self) -> None:
         """Read again."""
         if not self._reading and not self._stopped and not self._offline:
             self._reading = True
             self.step(Resumed())
-            self.ears.open()
+            self.sockets.begin()
 
     def disconnect(self) -> None:
         """The network is about to go: announce that we will be back, then send and hear nothing more."""
@@ -408,7 +408,7 @@ class Member:
                 (self._transport.rejoin if on else self._transport.leave)()
                 self._recorder.noted(time(), self.me, "listen", "on" if on else "off")
             case HearChannels(channels):
-                self.ears.hear(channels)
+                self.sockets.hear(channels)
             case Note():
                 self.suspicions += effect.kind == "suspect"
                 self._recorder.note(time(), self.me, effect)
@@ -450,7 +450,7 @@ class Member:
                 self._post.introduce(self.stack.roster)
                 self.joined.set()
             case BecomeListener(channels, horizon):
-                self.ears.listens(self.me, channels, horizon)
+                self.sockets.listens(self.me, channels, horizon)
                 self._inbox.begin(horizon)
             case InstallMap(number, content):
                 self.map_told(number, content)

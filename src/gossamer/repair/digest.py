@@ -112,7 +112,7 @@ class DigestGossip(RepairRung):
         if any(map(self.ladder.streams.is_retired, held)):  # a newcomer would ask for what it is not owed
             held = {sender: numbers for sender, numbers in held.items() if sender in self.ladder.streams}
         idle = self._idle(held)
-        if self.ladder.settings.channels > 1:
+        if self.ladder.settings.channels > 1 and any(map(channel_of, (*held, *idle))):
             self._gossip_in_channels(number, held, idle, out)
             held = in_channel_0(held)
             idle = {sender: last for sender, last in idle.items() if not channel_of(sender)}

@@ -100,7 +100,7 @@ class NegativeGossip(Repair):
             self._notes.clear()
         if self.ladder.buffer.selects:
             self._ask_holders(now, out)
-        if self._has_channels:
+        if self._has_channels and any(map(channel_of, self._asking.wanted)):
             self._ask_listeners(now, out)
         if self._asking.wanted and self.ladder.gaps.has_say:  # what is not worth it is given up before it is gossiped
             self.ladder.gaps.worth_asking(now, self._asking.choose(), out)
