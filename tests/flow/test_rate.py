@@ -163,6 +163,23 @@ def test_a_receiver_that_shares_its_link_is_not_let_go_for_it():
     assert link.carried_of_others - theirs >= 0.3 * 100 * MBIT * 8.0
 
 
+def test_a_receiver_that_gets_most_of_its_link_is_let_go_even_if_others_seem_to_be_on_it():
+    """As long as the sender goes at its pace, nobody was seen to take more."""
+    controller, let_go = RateController(), list[int]()
+    controller.view_changed(0.0, [1, 2, 3], 40 * MBIT)
+    slow = controller.paths[3]
+    slow.rate = slow.meter.came = slow.meter.sent = 10 * MBIT
+    slow.share.measured(0.0, slow.meter, 0.005)
+    slow.share.is_contested = True
+    for path in controller.paths.values():
+        path.share.capacity = 15 * MBIT
+    for step in range(300):
+        for path in controller.paths.values():
+            path.heard_at = step / 100
+        controller.judge(step / 100, let_go, let_go.append, let_go.remove)
+    assert let_go == [3]
+
+
 def test_a_link_that_has_become_slower_is_not_taken_for_one_that_others_use():
     lab = Lab({1: Link(100 * MBIT, 0.002)}).run(3.0)
     lab.links[1].rate = 20 * MBIT

@@ -27,6 +27,7 @@ many times what they were seen to take."""
 _RISEN, _RISEN_S, _SHARED = 1.5, 0.1, 0.25
 """A receiver that gets this many times as much for so long after it was let go has a path that carries more than it
 took: it shares that with others. If it gets this share of what most can get, it is waited for."""
+_LESSER, _AS_MUCH = 0.5, 0.8
 _STALE_S = 1.0
 """A receiver that has not reported for this long says nothing about the path."""
 TRIAL_S = 0.8
@@ -150,10 +151,10 @@ class RateController:
         return self.paths[member].rate
 
     def _is_to_blame(self, now: float, member: int, usual: float, seen: float) -> bool:
-        """Not one that shares a path which carries as much in all as those of most were seen to carry."""
+        """Not one that has the lesser part of a path which carries as much in all as those of most were seen to."""
         path = self.paths[member]
         exempt = now < self._exempt.get(member, (0.0, 0.0))[0]
-        shares = path.share.is_contested and path.share.capacity > MUCH_SLOWER * min(usual, seen)
+        shares = path.share.has_less_than(_LESSER) and path.share.capacity > _AS_MUCH * min(usual, seen)
         return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt and not shares
 
     def _patience(self, slowest: int, usual: float) -> float:
