@@ -223,3 +223,22 @@ def test_one_of_two_that_is_left_without_its_primary_blocks_and_says_so(sites):
     a.popen.send_signal(signal.SIGKILL)
     wait_until(lambda: any(line.startswith("- Blocked graph") for line in b.lines()))
     expect_one_order(a, b)
+
+
+def test_an_operator_sees_the_graph_of_a_live_group():
+    async def story():
+        async with joined(3, ordered()) as groups:
+            stream = groups[2].subscribe(">")
+            groups[0].publish("a", b"one")
+            await collect(stream, 1)
+            await until(lambda: len(groups[0].stats()["order"]["sites"]) == 3)
+            words = ("-m", "gossamer", "graph", GROUP, "--address", groups[0].settings.address)
+            asking = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=subprocess.PIPE)
+            said, _ = await asking.communicate()
+            assert asking.returncode == 0
+            head, *members = said.decode().splitlines()
+            assert head.startswith(f"group {GROUP}, graph ")
+            assert len(members) == 3
+            assert "blocked" not in said.decode()
+
+    run(story())

@@ -7,12 +7,12 @@ formula and the paper that it is from. What a finished plan predicts about a run
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossamer.analysis import bimodal, buffering, checks, convergence, redelivery
+from gossamer.analysis import bimodal, buffering, checks, convergence, ordering, redelivery
 from gossamer.analysis.binomial import FloatArray, pmf
 from gossamer.analysis.forecast import Demand, Forecast, Sizes, forecast
 from gossamer.analysis.timeline import STEPS, found_survival
@@ -95,6 +95,25 @@ def plan(demand: Demand, sizes: Sizes) -> Plan:
         *_coordinators(demand),
     )
     return Plan(demand, settings, entries, expected)
+
+
+def with_order(made: Plan) -> Plan:
+    """The plan of a group in which all members deliver in one order (002): what that costs beside the packets."""
+    n, rtt = made.demand.members, made.demand.rtt
+    two_phase, central = (ordering.point_to_point(method, n, rtt / 2, 0.0) for method in ("two-phase", "central"))
+    here = "the place, a word from each other site, and that it is settled: 1 + (n - 1) + 1"
+    entries = (
+        PlanEntry("order_messages", n + 1, "per packet", here, "002 §4.2 Table 2, §5.2"),
+        PlanEntry("order_delay", 2 * rtt, "s", "to the primary, place, kept, settled: 4 latencies", "002 §4.2 Table 2"),
+        PlanEntry(
+            "order_load", made.demand.rate * (n + 1), "messages/s", "of the primary: (n + 1) rate", "002 §4.1 Graph 4"
+        ),
+        PlanEntry("two_phase_messages", two_phase.messages, "per packet", "3 n, by unicast", "002 §4.1 Table 1"),
+        PlanEntry("two_phase_delay", two_phase.delay_s, "s", "3 L + (2 n + 1) P, with P = 0", "002 §4.1 Table 1"),
+        PlanEntry("central_messages", central.messages, "per packet", "n, by unicast", "002 §4.1 Table 1"),
+        PlanEntry("central_delay", central.delay_s, "s", "2 L + n P, with P = 0; may undo", "002 §4.1 Table 1"),
+    )
+    return replace(made, entries=(*made.entries, *entries))
 
 
 def check(demand: Demand) -> None:

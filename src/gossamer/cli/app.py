@@ -10,6 +10,7 @@ from gossamer.cli.check import check
 from gossamer.cli.demo import demo
 from gossamer.cli.doctor import doctor
 from gossamer.cli.experiment import app as experiment
+from gossamer.cli.graph import graph
 from gossamer.cli.key import app as key
 from gossamer.cli.log import app as log
 from gossamer.cli.logger import logger
@@ -39,6 +40,7 @@ app.command()(logger)
 app.command()(members)
 app.command()(stats)
 app.command()(partitions)
+app.command()(graph)
 app.command("who-buffers")(who_buffers)
 app.command()(simulate)
 app.command()(check)

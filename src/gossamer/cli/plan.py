@@ -31,6 +31,9 @@ def plan(
     size: Annotated[int, typer.Option(help="Size of a packet, in bytes.")] = 1024,
     rtt: Annotated[float, typer.Option(help="Round-trip time between members, in seconds.")] = 0.05,
     senders: Annotated[int | None, typer.Option(help="Members that publish; 4, or all but one, if not given.")] = None,
+    order: Annotated[
+        str, typer.Option(help="fifo, or total: also predict what one order for all members costs.")
+    ] = "fifo",
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Plot the curves behind the plan to this .svg, .png or .pdf file.")
@@ -53,10 +56,16 @@ def plan(
     """
     if plot is not None and (wrong := _unwritable(plot)):
         raise typer.BadParameter(f"--plot {plot}: {wrong}")
+    if order not in ("fifo", "total"):
+        raise typer.BadParameter(f"--order {order}: must be fifo or total")
     try:
         made = make_plan(members=members, loss=loss, failure=failure, rate=rate, size=size, rtt=rtt, senders=senders)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    if order == "total":
+        from gossamer.analysis.planner import with_order
+
+        made = with_order(made)
     if plot is not None:
         from gossamer.cli.plan_plot import draw
 

@@ -28,6 +28,9 @@ def simulate(
         Path | None, typer.Option(help="Write a trace of everything that happens to this Parquet file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    graph: Annotated[
+        Path | None, typer.Option(help="Draw the propagation graph at the end, where there is one, to this SVG file.")
+    ] = None,
     check: Annotated[bool, typer.Option(help="Check the run against the specifications.")] = True,
 ) -> int:
     """Run a SCENARIO in the simulator.
@@ -48,6 +51,8 @@ def simulate(
     if seed is not None:
         parsed = parsed.with_seed(seed)
     result = _run(parsed, trace, check)
+    if graph is not None:
+        _draw(result, graph)
     if as_json:
         typer.echo(json.dumps(result))
     else:
@@ -55,6 +60,17 @@ def simulate(
         if trace is not None:
             Console().print(f"trace written to {trace}; check it with: gossamer check {trace}", soft_wrap=True)
     return 1 if result["violations"] else 0
+
+
+def _draw(result: dict[str, Any], path: Path) -> None:
+    from gossamer.cli.graph import drawing
+
+    order = result.get("order")
+    if order is None:
+        raise typer.BadParameter(f"--graph {path}: {result['name']} has no order for all; set protocol.ordering=total")
+    path.write_text(
+        drawing({**order, "primary": str(order["primary"]), "sites": list(map(str, order["sites"]))}), "utf-8"
+    )
 
 
 def _run(scenario: "Scenario", trace: Path | None, check: bool) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Ledger:
             **by_rung,
             "own": inbox.received["own"],
             "again": inbox.received["again"],
+            "expired": inbox.expired,
             "published": self._outbox.published,
             "lost": dict(inbox.lost),
             "duplicates": stack.duplicates,
@@ -65,6 +66,7 @@ class Ledger:
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
             "partition": stack.partition(member.now()),
+            "order": stack.order.standing(member.now()),
             "subscriptions": inbox.subscribed(),
         }
 

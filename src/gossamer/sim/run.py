@@ -215,13 +215,16 @@ def _order(world: World) -> dict[str, Any]:
     known = [standing for order in orders if (standing := order.standing(world.now))]
     if not known:
         return {}
+    latest = max(known, key=lambda standing: (standing["graph"], standing["places"]))
     return {
         "agreement": world.ledger.in_one_order,
         "blocked_seconds": sum(standing["blocked_seconds"] for standing in known),
         "undone": 0,
         "depth": max(standing["depth"] for standing in known),
         "extra": 0,
-        "graphs": max(standing["graph"] for standing in known),
+        "graph": latest["graph"],
+        "primary": latest["primary"],
+        "sites": latest["sites"],
     }
 
 

@@ -7,7 +7,8 @@
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Iterable, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate, count, groupby, repeat
+from operator import add, itemgetter
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +26,9 @@ __all__ = [
     "Attributes",
     "Event",
     "Packer",
+    "PlacedEvent",
     "count_events",
+    "in_places",
     "is_fragment",
     "pack_equal",
     "unpack",
@@ -44,6 +47,9 @@ LIMIT_BYTES_MAX: Final = 65_535
 _COUNT_MAX: Final = 65_535
 _RUN_MIN: Final = 8
 """Events of one subject and length that are worth a block of their own."""
+
+
+_SEQNO: Final = itemgetter(4)
 
 
 class Event(NamedTuple):
@@ -69,6 +75,16 @@ class Event(NamedTuple):
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
 
+    @property
+    def key(self) -> Attribute:
+        """What `publish(..., key=...)` said: events of one key belong together; None without one."""
+        return self.attributes.get("key")
+
+    @property
+    def value(self) -> Any:
+        """What was published, as `Settings.codec` reads the payload; the payload itself without a codec."""
+        return self.payload
+
     def ack(self) -> Awaitable[None]:
         """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
 
@@ -88,21 +104,25 @@ class Event(NamedTuple):
 
 
 class PlacedEvent(Event):
-    """An event of a group with one order for all."""
+    """An event of a group with one order for all: its place is two more items of the tuple."""
 
-    place: tuple[int, int] | None = None  # kept by each, where `Event` has none
+    __slots__ = ()
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the order."""
+        return self[6:] or None
+
+    def __repr__(self) -> str:
+        return f"{Event(*self[:6])!r} at {self.place}"
 
 
 def in_places(events: list[Event], first: int, place: int) -> list[Event]:
-    """The same events, of packets from `first` on, with their places from `place` on."""
+    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
     placed: list[Event] = []
-    seqno = index = -1
-    for event in events:
-        index = index + 1 if event.seqno == seqno else 0
-        seqno = event.seqno
-        made = tuple.__new__(PlacedEvent, event)
-        made.place = place + seqno - first, index
-        placed.append(made)
+    for seqno, of_packet in groupby(events, _SEQNO):
+        where = zip(repeat(place + seqno - first), count(), strict=False)
+        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
     return placed
 
 

@@ -1,13 +1,16 @@
 """Predictions as tables, so that a figure can show analysis next to simulation, and a claim can compare the two."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from random import Random
 from typing import Any
 
 import numpy as np
 
-from gossamer.analysis import buffering
+from gossamer.analysis import buffering, ordering
 from gossamer.analysis.bimodal import latency_distribution, susceptible
 from gossamer.analysis.convergence import expected_rounds, recurrence, rounds_needed, uniform_contact
+from gossamer.sim import graphs
 
 Table = tuple[str, list[tuple[Any, ...]]]
 """The columns, as Spark declares them, and the rows."""
@@ -81,6 +84,44 @@ def buffering_copies() -> Table:
     return "link double, links int, copies int", rows
 
 
+GRAPH_RUNS = 30
+"""Sets of channels that are drawn for each point of 002 Graphs 1 to 5."""
+
+
+@lru_cache(maxsize=1)
+def propagation_graphs() -> Table:
+    """Depth, extra nodes and the highest load in random channels, by method (002 Graphs 1 to 5)."""
+    fixed = [
+        (members, channels, 5, False) for members in (20, 50, 100, 200, 400, 1000) for channels in (10, 20, 30, 40)
+    ]
+    fixed += [(200, channels, size, False) for size in (10, 20, 30, 40) for channels in (10, 20, 30, 40)]
+    drawn = [(members, channels, 5, True) for members in (20, 100, 200, 1000) for channels in (20, 40)]
+    rows = [row for point in fixed + drawn for row in _graph_rows(*point)]
+    columns = "members int, channels int, size int, sizes string, seed int, method string, depth double, extra double"
+    return f"{columns}, max_load double", rows
+
+
+def _graph_rows(members: int, channels: int, size: int, exponential: bool) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    for seed in range(1, GRAPH_RUNS + 1):
+        rng = Random(f"graphs/{members}/{channels}/{size}/{exponential}/{seed}")
+        found = graphs.measure(graphs.draw(members, channels, size, rng, exponential))
+        point = members, channels, size, "exponential" if exponential else "fixed", seed
+        for method, load in found.load.items():
+            rows.append((*point, method, found.depth.get(method, 1.0), found.extra.get(method, 0.0), float(load)))
+    return rows
+
+
+def order_costs() -> Table:
+    """Messages for one packet to n members, and when the last may deliver it, in units of L (002 Tables 1 and 2)."""
+    rows = []
+    for method in ordering.METHODS:
+        for n in (4, 8, 16, 32):
+            one, all_ = ordering.point_to_point(method, n, 1.0, 0.01), ordering.broadcast(method, n, 1.0)
+            rows.append((method, n, float(one.messages), one.delay_s, float(all_.messages), all_.delay_s))
+    return "method string, n int, messages double, delay double, broadcasts double, broadcast_delay double", rows
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "convergence": convergence,
     "convergence_mean": convergence_mean,
@@ -88,4 +129,6 @@ TABLES: dict[str, Callable[[], Table]] = {
     "bimodal_latency": bimodal_latency,
     "buffering_failure": buffering_failure,
     "buffering_copies": buffering_copies,
+    "propagation_graphs": propagation_graphs,
+    "order_costs": order_costs,
 }
