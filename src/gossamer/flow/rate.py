@@ -21,6 +21,8 @@ MUCH_SLOWER = 0.6
 _BLAME_S, _BLAME_MIN_S, _BLAME_SHARED_S = 0.5, 0.25, 2.0
 """How long a receiver may hold up the others: one that is slower than all reason not so long, one that seems to share
 its path with others for longer."""
+_RELIEF_S = 0.15
+"""One that does not hold them up for so long is not blamed any more; a queue may be gone for a moment."""
 _SLOWEST, _UNTESTED = 0.25, 2.0
 """Below this share of what most take a receiver is slower than all reason. What they might take counts only up to so
 many times what they were seen to take."""
@@ -48,6 +50,7 @@ class RateController:
         self._lateness = Lateness()
         self._limited_at = -inf
         self._blamed: tuple[int, float] | None = None  # who holds up the others, and since when
+        self._guilty_at = -inf  # when it last did
         self._let_go: dict[int, tuple[float, float]] = {}  # when, and what its path took
         self._returned: dict[int, float] = {}  # when receivers that were cut off came back
         self._risen: dict[int, float] = {}  # of these: since when the path takes much more
@@ -127,15 +130,21 @@ class RateController:
         self._reconsider(now, lagging, self.paths[middle], follow)
         slowest = min(followed, key=self._rate_of)
         seen = self.paths[middle].share.capacity
-        if not self._is_to_blame(now, slowest, usual, seen):
-            self._blamed = None
-        elif self._blamed is None or self._blamed[0] != slowest:
-            self._blamed = slowest, now
-        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * seen)):
+        if self._has_held_up_for_long(now, slowest, usual, seen):
             self._blamed = None
             self._let_go[slowest] = now, self.paths[slowest].delivered
             self._risen.pop(slowest, None)
             let_go(slowest)
+
+    def _has_held_up_for_long(self, now: float, slowest: int, usual: float, seen: float) -> bool:
+        if self._is_to_blame(now, slowest, usual, seen):
+            self._guilty_at = now
+            if self._blamed is None or self._blamed[0] != slowest:
+                self._blamed = slowest, now
+            return now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * seen))
+        if now - self._guilty_at > _RELIEF_S:
+            self._blamed = None
+        return False
 
     def _followed(self, now: float, lagging: Collection[int]) -> list[int]:
         """The receivers that count; those that were silent for long count only if all were."""
