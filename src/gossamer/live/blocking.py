@@ -175,7 +175,7 @@ class SyncGroup:
         """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`."""
         self.__exit__(None, None, None)
 
-    def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for any peer; returns the packet that will carry it. `Full` if nothing fits."""
         try:
             return self._group.publish(subject, payload, **attributes)
@@ -183,11 +183,11 @@ class SyncGroup:
             self._living()  # which may know better why
             raise
 
-    def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
         return self.run(self._group.publish_wait(subject, payload, **attributes))
 
-    def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
+    def publish_many(self, subject: str, payloads: Sequence[Any]) -> None:
         """Send many events of one subject, the fastest way to publish; waits for room."""
         self.run(self._group.publish_many(subject, payloads))
 

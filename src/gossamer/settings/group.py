@@ -136,6 +136,20 @@ class Settings:
         low=0,
         high=100_000,
     )
+    codec: str = _setting(
+        "bytes",
+        "What `publish` takes and `event.value` returns: `bytes`, `str`, `json`, or `msgpack` if it is installed. All "
+        "members of a group should have the same; `event.payload` is the bytes in any case.",
+        choices=("bytes", "str", "json", "msgpack"),
+    )
+    retain: int = _setting(
+        0,
+        "Subjects of which this member keeps the last event, for subscriptions with `start='latest-per-subject'` in "
+        "groups without a logger; 0 keeps none.",
+        unit="subjects",
+        low=0,
+        high=10**7,
+    )
     durable: bool = _setting(
         False,
         "Keep what is published until a logger has it, and let `flush` wait for that, even while no logger is known. "
