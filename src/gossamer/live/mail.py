@@ -38,11 +38,11 @@ class Mail:
     @contextmanager
     def awaited(self) -> Iterator[None]:
         """While something is awaited by letter, letters are read even if the application reads nothing else."""
-        self._member.sockets.expect(1)
+        self._member.ears.expect(1)
         try:
             yield
         finally:
-            self._member.sockets.expect(-1)
+            self._member.ears.expect(-1)
 
     def read(self, letter: HandLetter) -> None:
         """A letter has come."""

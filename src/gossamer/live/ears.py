@@ -1,0 +1,104 @@
+"""The sockets that a member reads: the group's, its own, and one for each channel that it hears besides channel 0.
+
+While its application is slow a member reads none of them, but for an answer that the application waits for: one that
+does not read because it waits for a reply, or for a commit, would wait for ever.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from functools import partial
+from time import time
+
+from gossamer.core.ids import CHANNELS_MAX, channel_of, channels_in
+from gossamer.core.packet_sets import Horizon
+from gossamer.live.transport import Arrived, Transport, TransportError
+from gossamer.trace.recorder import Recorder
+
+_log = logging.getLogger("gossamer")
+
+
+class Ears:
+    """Hears while it is open. `stats` counts channels that cannot be heard: their packets come by repair."""
+
+    def __init__(self, transport: Transport, arrived: Arrived, stats: Counter[str], recorder: Recorder) -> None:
+        self._transport = transport
+        self._arrived = arrived
+        self._stats = stats
+        self._loop = asyncio.get_running_loop()
+        self._channels: dict[int, socket.socket] = {}
+        self._recorder = recorder
+        self._wanted = self._listens = 1
+        self._count = 1
+        self._is_open = self._is_shut = False
+        self._expected = 0
+
+    def open(self) -> None:
+        """Read."""
+        self._is_open = True
+        self._read_letters(on=True)
+        for sock in (self._transport.multicast, *self._channels.values()):
+            self._read_aloud(sock)
+
+    def close(self) -> None:
+        """Read none but expected answers: what comes waits in the kernel; what does not fit there is repaired later."""
+        self._is_open = False
+        for sock in (self._transport.multicast, *self._channels.values()):
+            self._loop.remove_reader(sock)
+        self._read_letters(on=self._expected > 0)
+
+    def shut(self) -> None:
+        """Read nothing more."""
+        self._is_shut, self._expected = True, 0
+        self.close()
+
+    def expect(self, answers: int) -> None:
+        """This many more answers are expected by letter, or fewer."""
+        self._expected = max(0, self._expected + answers)
+        if not self._is_open and not self._is_shut:
+            self._read_letters(on=self._expected > 0)
+
+    def _read_letters(self, *, on: bool) -> None:
+        sock = self._transport.unicast
+        if on:
+            self._loop.add_reader(sock, self._transport.read, sock, self._arrived)
+        else:
+            self._loop.remove_reader(sock)
+
+    def hear(self, channels: int) -> None:
+        """Hear these channels, as far as the group has them, and no others but channel 0."""
+        self._wanted = channels
+        for channel in [channel for channel in self._channels if not channels >> channel & 1]:
+            self._loop.remove_reader(self._channels.pop(channel))
+            self._transport.close_channel(channel)
+        for channel in channels_in(channels & ((1 << self._count) - 2)):
+            if channel not in self._channels:
+                self._begin(channel)
+
+    def has_channels(self, count: int) -> None:
+        """The group has so many channels now: a logger, which hears all, hears these."""
+        self._count = max(self._count, min(count, CHANNELS_MAX))
+        self.hear(self._wanted)
+
+    def listens(self, me: int, channels: int, horizon: Horizon) -> None:
+        """The member is owed these channels now: note that in the trace."""
+        before, self._listens = self._listens, channels
+        for channel in channels_in(before & ~channels):
+            self._recorder.stopped_listening(time(), me, channel)
+        for channel in channels_in(channels & ~before):
+            of_channel = {stream: last for stream, last in horizon.items() if channel_of(stream) == channel}
+            self._recorder.listened(time(), me, channel, of_channel)
+
+    def _begin(self, channel: int) -> None:
+        try:
+            sock = self._channels[channel] = self._transport.open_channel(channel)
+        except (TransportError, OSError) as error:
+            self._stats["channels that cannot be heard"] += 1
+            _log.warning("channel %d: %s; its packets come by repair alone, more slowly", channel, error)
+            return
+        if self._is_open:
+            self._read_aloud(sock)
+
+    def _read_aloud(self, sock: socket.socket) -> None:
+        self._loop.add_reader(sock, self._transport.read, sock, partial(self._arrived, aloud=True))
