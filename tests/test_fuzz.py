@@ -164,7 +164,7 @@ class Liar:
                 lambda: EnterView(self.entry(), number()),
                 lambda: Flush(rng.choice((1, number())), number(), {self.who(): 0 for _ in range(rng.randrange(3))}),
                 lambda: self.view(),
-                lambda: FlushAnswer(rng.choice((1, number())), number(), numbers()),
+                lambda: FlushAnswer(rng.choice((1, number())), number(), numbers(), self.sets()),
                 lambda: ViewReady(number(), number()),
                 lambda: Excluded(number()),
             )

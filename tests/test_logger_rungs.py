@@ -12,6 +12,7 @@ from gossamer.core.effects import Collect, PastKnown
 from gossamer.core.inputs import Committed, DamageFound, Disconnecting, Heard, LogSpan, RewindAsked, Started, Woke
 from gossamer.core.messages import Ack, Data, Gossip, Holdings, NeverSent, Recall, Repair, Request
 from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.sim.checked import traced
 from gossamer.sim.scenario import load
@@ -433,3 +434,24 @@ def test_a_gap_stays_with_peers_while_the_logger_is_away():
 
 def is_first(letter: Letter) -> bool:
     return isinstance(letter.message, Data) and letter.message.packet.seqno == 0
+
+
+def test_what_a_silent_logger_was_asked_for_is_asked_of_peers_again():
+    """Peers could not be heard when it was their turn; now they can, and the logger cannot."""
+    usual = {"gossip_period": 0.1, "peer_rounds": 5, "loss_patience": 30.0, "suspect_after": 60.0}
+    table = Table("rpbcast", 4, loggers=(LOGGER,), ordering="fifo", membership="sponsored", **usual)
+    table.wait(1.0)
+    table.publish(SENDER, 2)
+    table.pass_on(lambda letter: letter.to != READER or letter.message == Data(Packet(SENDER, 1, b"x" * 100)))
+    for _ in range(30):  # only the logger is heard, and it does not have it, either
+        table.wait(0.1, pass_on=False)
+        table.pass_on(lambda letter: {letter.source, letter.to} == {READER, LOGGER} and not is_packet(letter))
+    assert not table.numbers(READER, SENDER)
+    for _ in range(50):
+        table.wait(0.1, pass_on=False)
+        table.pass_on(lambda letter: LOGGER not in (letter.source, letter.to))
+    assert table.numbers(READER, SENDER) == [0, 1]
+
+
+def is_packet(letter: Letter) -> bool:
+    return isinstance(letter.message, Data | Repair)

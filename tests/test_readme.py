@@ -65,10 +65,8 @@ def test_what_one_terminal_publishes_the_other_prints(world):
 
 @pytest.mark.parametrize("code", [code for code in PYTHON if code not in NAMED.values()], ids=range(len(PYTHON) - 2))
 def test_a_python_example_runs_to_its_end(world, code):
-    here = ROOT if "scenarios/" in code else world["PWD"]
-
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=here, env=world, capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, "-c", code], cwd=world["PWD"], env=world, capture_output=True, text=True, timeout=PATIENCE_S
     )
 
     assert done.returncode == 0, done.stderr

@@ -89,8 +89,8 @@ A member that was away for longer than the short term lacks everything, so a pac
 happens to keep that: with 003's P_fail of 0.1% one in a few hundred would be.
 """
 
-_FOLLOWS: Final = {"stability": "buffering"}
-"""What a preset sets only because of another of its choices: it goes with that, if the other is overridden."""
+_FOLLOWS: Final = ("stability", "aged", "buffering")
+"""What a preset sets only because of another of its choices: it goes, if the other is overridden."""
 
 
 def preset(name: str, overrides: Mapping[str, Any] | None = None) -> ProtocolSettings:
@@ -98,7 +98,8 @@ def preset(name: str, overrides: Mapping[str, Any] | None = None) -> ProtocolSet
     if name not in PRESETS:
         raise SettingError(f"protocol.name = {name!r}: must be one of {', '.join(sorted(PRESETS))}")
     overrides = overrides or {}
-    usual = {k: v for k, v in PRESETS[name].items() if _FOLLOWS.get(k) not in overrides}
+    follower, value, leader = _FOLLOWS
+    usual = {k: v for k, v in PRESETS[name].items() if (k, v) != (follower, value) or leader not in overrides}
     table = {"name": name, **usual, **overrides}
     table["repair"] = _chain(table["repair"], table.get("loggers", 0))
     settings = build(ProtocolSettings, table, "protocol")

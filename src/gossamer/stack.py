@@ -303,12 +303,13 @@ class Stack:
 
     def heard_again(self, now: float, happened: Received, out: Effects) -> None:
         """Packets came that are all here."""
-        self.duplicates += len(happened.run)
-        for told in self._hooks.repeated:
-            told(now, happened.source, happened.run, happened.phase, out)
+        run, hooks = happened.run, self._hooks
+        self.duplicates += len(run)
+        if hooks.repeated:
+            _call(hooks.repeated, now, happened.source, run, happened.phase, out)
         if happened.phase is not FIRST_PASS:
-            for hook in self._hooks.repair_heard:
-                hook(now, happened.run)
+            for hook in hooks.repair_heard:
+                hook(now, run)
 
     def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None:
         """A packet that was lost is here after all, because others that came by `phase` say what it was."""

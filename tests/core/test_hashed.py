@@ -12,6 +12,7 @@ from gossamer.buffering.bufferers import Bufferers, copies_of
 from gossamer.buffering.hashed import Hashed
 from gossamer.buffering.hashes import BLOCK, HASHES, RANGE
 from gossamer.core.packets import Packet, split_into_runs
+from gossamer.core.parts import Membership
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
 from gossamer.presets import preset
@@ -28,6 +29,8 @@ class Place:
         self.settings = preset("pbcast", {"buffering": "hashed", **settings})
         self.roster = Roster(self.me, tuple(range(members)))
         self.siblings = {}
+        self.is_member = True
+        self.membership = Membership(self)
         self.gone, self.entered = [], []
 
     def collected(self, now, numbers, aged, out, kept=None):

@@ -64,6 +64,13 @@ def test_random_loss_does_not_slow_a_sender_down(loss):
     assert rates[1] >= 0.97 * (1 - loss) * rates[0]
 
 
+def test_a_sender_with_little_to_say_is_not_slowed_down_by_random_loss():
+    """What comes is then what was published, not what the path carries."""
+    lab = Lab({1: Link(12.5e6, 0.01, loss=0.2)}, wants=lambda now: 20e3).run(10.0)
+    assert not lab.controller.is_limiting(lab.now)
+    assert lab.bucket.rate > 1e6
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("loss", [0.0, 0.05])
 @pytest.mark.parametrize(("delay", "jitter"), [(0.01, 0.005), (0.05, 0.025), (0.2, 0.1)])
@@ -140,6 +147,27 @@ def test_beside_a_flow_that_minds_no_losses_we_get_a_fifth_at_least_and_leave_it
     came, _ = lab.over(12.0)[1]
     assert came >= 0.2 * 100 * MBIT
     assert link.carried_of_others - theirs >= 0.2 * 100 * MBIT * 12.0
+
+
+@pytest.mark.parametrize("delay", [0.01, 0.02])
+def test_beside_a_flow_that_minds_no_losses_it_is_known_what_the_link_carries_in_all(delay):
+    """Of what we send some is lost before a probe already: that is not ours to count as delivered."""
+    link = Link(100 * MBIT, delay, others=Bbr(100 * MBIT, delay))
+    lab = Lab({1: link}, wants=lambda now: 0.0 if now < 103.0 else 1e12)
+    lab.run(8.0)
+    known = [lab.run(0.1).controller.paths[1].share.capacity for _ in range(80)]
+    assert 0.7 * 100 * MBIT <= sum(known) / len(known) <= 1.4 * 100 * MBIT
+
+
+def test_a_receiver_that_shares_its_link_is_not_let_go_for_it():
+    """A moment in which it is tried costs what the link cannot take. Beside one that minds no losses it has a third."""
+    link = Link(100 * MBIT, 0.02, others=Bbr(100 * MBIT, 0.02))
+    lab = Lab({1: link, 2: Link(100 * MBIT, 0.02)}, wants=lambda now: 0.0 if now < 104.0 else 1e12)
+    lab.run(8.0)
+    before, theirs = lab.received[1], link.carried_of_others
+    assert not any(lab.run(0.02).lagging for _ in range(400))
+    assert (lab.received[1] - before) * PACKET >= 0.3 * 100 * MBIT * 8.0
+    assert link.carried_of_others - theirs >= 0.3 * 100 * MBIT * 8.0
 
 
 def test_a_link_that_has_become_slower_is_not_taken_for_one_that_others_use():

@@ -247,6 +247,30 @@ def test_a_commit_is_with_every_logger_and_any_of_them_is_enough(tmp_path):
     run(story())
 
 
+def test_a_commit_is_confirmed_even_while_more_waits_than_fits(tmp_path):
+    async def story():
+        shared = settings(queue_events=200)
+        async with logger(GROUP, tmp_path / "log", shared), joined(2, shared, others=1) as (publisher, reader):
+            await until(lambda: publisher.loggers() and reader.loggers())
+            heard = reader.subscribe("bill", durable="billing")
+            await heard.caught_up(30)
+            sending = asyncio.create_task(publish(publisher, 0, 3000))
+            items: list = []
+
+            def much_waits():
+                return heard.is_full or len(items) + heard.waiting == 3000
+
+            while len(items) < 3000:
+                await until(much_waits)
+                items += await heard.take(30)
+                await until(much_waits)
+                await heard.commit(timeout=30)
+            assert payloads(items) == numbered(0, 3000)
+            await sending
+
+    run(story())
+
+
 def test_without_a_logger_there_is_an_error_that_says_what_to_start():
     async def story():
         async with joined(1, settings()) as (group,):

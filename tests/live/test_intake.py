@@ -226,9 +226,20 @@ print(done)
 
 # Both kinds of group.
 
-FOR_THE_INBOX = {"is_half_full", "offer", "offer_loss", "past_known", "past_unknown", "rest", "wait_for_past"} | {
-    "waits_for_past",
-    "went_on",
+FOR_THE_INBOX = {
+    *(
+        "is_closed",
+        "is_half_full",
+        "marks",
+        "offer",
+        "offer_blocked",
+        "offer_loss",
+        "offer_own",
+        "past_known",
+        "past_unknown",
+        "rest",
+    ),
+    *("wait_for_past", "waits_for_past", "went_on"),
 }
 """Methods of a subscription by which its group fills it."""
 

@@ -156,6 +156,22 @@ def test_a_request_ends_when_its_member_leaves():
     run(story())
 
 
+def test_a_reply_comes_even_while_more_waits_than_fits():
+    async def story():
+        async with joined(2, settings(queue_events=50)) as (asker, clerk):
+            clerk.subscribe("price", callback=lambda asked: asked.reply(b"1"))
+            news = asker.subscribe("news")
+            for n in range(500):
+                await clerk.publish_wait("news", b"%d" % n)
+                await asyncio.sleep(0)
+            await until(lambda: news.is_full and asker._inbox.is_paused)
+            assert (await asker.request("price", timeout=30)).payload == b"1"
+            news.close()
+            await until(lambda: clerk.stats()["unsent"] == 0)
+
+    run(story())
+
+
 def test_without_asyncio_it_is_the_same():
     shared = settings()
     with gossamer.join_sync(GROUP, shared) as clerk, gossamer.join_sync(GROUP, shared) as asker:
@@ -183,3 +199,15 @@ def test_a_reply_is_what_it_was():
     for wrong in (b"", b"\xff" * 12, pack(Reply(1, 1, b"", {"a": "text"}))[:-1]):
         with pytest.raises(WireError):
             unpack(wrong)
+
+
+def test_requests_and_values_work_with_one_order_for_all():
+    async def story():
+        async with joined(2, settings(order="total", codec="json")) as (asker, clerk):
+            heard = asker.subscribe("price")
+            clerk.subscribe("price", callback=lambda asked: asked.reply({"price": asked.value["of"]}))
+            assert (await asker.request("price", {"of": "ibm"}, timeout=30)).value == {"price": "ibm"}
+            request = await heard.get(30)
+            assert (request.value, request.place is not None) == ({"of": "ibm"}, True)
+
+    run(story())

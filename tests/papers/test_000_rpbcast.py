@@ -497,6 +497,18 @@ def test_a_sender_may_say_sooner_than_after_a_round_that_it_is_idle():
     assert not table.take(Heartbeat)  # it was said once
 
 
+def test_one_that_is_rarely_drawn_is_told_of_a_signature_that_others_have_heard_often():
+    """Reference: 000 §5.1"""
+    table = rpbcast()
+    table.publish(0)
+    table.settle()
+    table.wait(PERIOD * 60)
+    told = [table.gossip(0, 1).heartbeats != 0 for _ in range(64)]
+    assert sum(told) <= 64 / 6
+    rarely_drawn = 99
+    assert table.gossip(0, rarely_drawn).heartbeats != 0
+
+
 def test_without_idle_senders_there_is_no_signature():
     """Why the overhead drops when all 18 send. Reference: 000 §7.4"""
     table = rpbcast()

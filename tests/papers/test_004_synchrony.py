@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gossamer.buffering.until_stable import UntilStable
+from gossamer.core.effects import JoinAnew
 from gossamer.core.ranges import RangeSet
 from gossamer.core.schema import SettingError
 from gossamer.presets import preset
@@ -22,38 +23,41 @@ from gossamer.rungs import BUFFERS
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import Fault, Scenario, load, parse
+from gossamer.stack import Stack
 
 from .test_004_pbcast import Rows
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FEW, MANY = range(1, 4), range(4, 204)
 SCENES = ("lossy", "perturbed", "crash", "flush", "churn", "partition", "thirds", "pauses", "eager", "any", "any-flush")
+KEPT = {"by all": (), "by some": ("protocol.buffering=hashed", "protocol.bufferers=2", "protocol.short_rounds=1")}
+"""What is not stable is kept by all members, or by few of them (003 §8)."""
 
 
 def scenario(name: str, *changes: str, seed: int = 1) -> Scenario:
     """A file of `scenarios/`, or one that is drawn from its seed."""
     if name == "any":
-        return any_faults(seed)
+        return any_faults(seed, *changes)
     if name == "any-flush":
-        return any_moment_of_a_flush(seed)
+        return any_moment_of_a_flush(seed, *changes)
     return load(SCENARIOS / f"synchrony-{name}.toml", changes).with_seed(seed)
 
 
-def any_moment_of_a_flush(seed: int) -> Scenario:
+def any_moment_of_a_flush(seed: int, *changes: str) -> Scenario:
     """A join, and the death or a pause of the coordinator at any moment of the view change that it causes."""
-    made, rng = scenario("lossy", seed=seed), Random(seed)
+    made, rng = scenario("lossy", *changes, seed=seed), Random(seed)
     joins = Fault(at=2.0, kind="join", members=(6,))
     memory = rng.choice(["lost", "kept"])
     dies = Fault(at=2.0 + rng.uniform(0.0, 0.06), kind="crash", members=(0,), memory=memory, for_=2.0)
     return dataclasses.replace(made, fault=(joins, dies), name="any-flush")
 
 
-def any_faults(seed: int) -> Scenario:
+def any_faults(seed: int, *changes: str) -> Scenario:
     """Six faults of any kind, at any time, and then a network that is whole again.
 
     Who is offline at some time does not leave: one that leaves while offline is just gone, with what it published.
     """
-    made, rng = scenario("lossy", seed=seed), Random(seed)
+    made, rng = scenario("lossy", *changes, seed=seed), Random(seed)
     found = [fault for _ in range(6) for fault in _any_fault(rng)]
     offline = [fault.members for fault in found if fault.kind == "disconnect"]
     found = [fault for fault in found if fault.kind not in ("leave", "join") or fault.members not in offline]
@@ -86,16 +90,18 @@ def expect_synchrony(made: Scenario) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("seed", FEW)
-def test_members_that_go_on_together_have_delivered_the_same(name, seed):
-    """Reference: 004 §1 (atomicity), §3, Fig. 2"""
-    expect_synchrony(scenario(name, seed=seed))
+@pytest.mark.parametrize("kept", KEPT)
+def test_members_that_go_on_together_have_delivered_the_same(name, seed, kept):
+    """Reference: 004 §1 (atomicity), §3, Fig. 2; 003 §8"""
+    expect_synchrony(scenario(name, *KEPT[kept], seed=seed))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", SCENES)
-def test_members_that_go_on_together_have_delivered_the_same_for_two_hundred_seeds(name):
+@pytest.mark.parametrize("name", [*SCENES, "bufferers"])
+@pytest.mark.parametrize("kept", KEPT)
+def test_members_that_go_on_together_have_delivered_the_same_for_two_hundred_seeds(name, kept):
     for seed in MANY:
-        expect_synchrony(scenario(name, seed=seed))
+        expect_synchrony(scenario(name, *KEPT[kept], seed=seed))
 
 
 @pytest.mark.parametrize("name", ["crash", "churn", "partition"])
@@ -243,11 +249,51 @@ def test_a_member_that_lacks_what_nobody_keeps_leaves_and_joins_anew(seed, monke
     assert noted(made, "crash", "lost")
 
 
+def told_to_join_anew(made: Scenario) -> list[tuple[int, str]]:
+    """The members that had to, and what each was told."""
+    found: list[tuple[int, str]] = []
+
+    class Watched(Stack):
+        def step(self, now: float, happened: Any) -> Any:
+            effects = super().step(now, happened)
+            found.extend((self.me, effect.reason) for effect in effects if isinstance(effect, JoinAnew))
+            return effects
+
+    result = traced(made, make_stack=lambda me, members, rng: Watched(me, members, made.protocol, rng, observed=True))
+    assert (result["violations"], result["outstanding"]) == ([], 0)
+    return found
+
+
+def test_with_few_bufferers_what_nobody_keeps_is_a_partition_in_the_membership():
+    """A member that stood still lacks packets without a bufferer; others lack nothing. Reference: 003 §8"""
+    told = [told_to_join_anew(scenario("bufferers", "loss.member=0.0", seed=seed)) for seed in range(1, 5)]
+    assert any(told)
+    for member, why in chain(*told):
+        assert member in (0, 3)
+        assert "nobody has packet" in why
+
+
+def test_with_enough_bufferers_nobody_has_to_leave():
+    """The more bufferers, the rarer the partitions. Reference: 003 §3, §8"""
+    made = [scenario("bufferers", "protocol.bufferers=6", seed=seed) for seed in range(1, 5)]
+    assert [told_to_join_anew(one) for one in made] == [[]] * 4
+
+
+def test_what_is_not_stable_is_kept_by_few_where_few_are_chosen():
+    """A member stands still, so that nothing becomes stable for a while. Reference: 003 §8"""
+    peaks = {}
+    for word in ("unstable", "hashed"):
+        large = "topology.members=24", "protocol.unstable_packets=256", "protocol.bufferers=6", "loss.member=0.0"
+        result = simulate(scenario("bufferers", f"protocol.buffering={word}", *large))
+        peaks[word] = sum(result["buffers"]["peak_packets"].values()) / 24
+    assert peaks["hashed"] < 0.5 * peaks["unstable"]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"ordering": "none"}, "membership = synchronous: needs an order in which a gap holds back .*ordering to fifo"),
-        ({"buffering": "age", "stability": "polled"}, "needs a buffer that keeps .*set protocol.buffering to unstable"),
+        ({"buffering": "age"}, "needs a buffer that keeps .*set protocol.buffering to hashed or unstable"),
         ({"stability": "none", "heartbeat": "hashed"}, "told what all of them have; set protocol.stability to polled"),
         ({"repair": ["negative"]}, "needs a chain of repairs that reports nothing as lost; .*a chain with exclusion"),
         ({"repair": ["exclusion"]}, "exclusion needs a repair before it"),

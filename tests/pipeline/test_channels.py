@@ -215,21 +215,22 @@ def test_subjects_that_nobody_wants_burden_nobody() -> None:
 
 
 def test_the_job_finds_who_belongs_together(spark: "SparkSession", tmp_path: Path) -> None:
-    """Three desks of ten members each want ten subjects of their own and one of everybody's."""
-    events = {f"desk{desk}.{n}": 20 - n for desk in range(3) for n in range(10)} | {"all": 40}
+    """Three desks of ten members each want ten subjects of their own and one of everybody's; one wants one more."""
+    events = {f"desk{desk}.{n}": 20 - n for desk in range(3) for n in range(10)} | {"all": 40, "odd": 1}
     store = fill(tmp_path / "store", events)
     interests: Interests = {
         **{f"desk{desk}.{n}": tuple(f"m{desk}{i}" for i in range(10)) for desk in range(3) for n in range(10)},
         "all": tuple(f"m{desk}{i}" for desk in range(3) for i in range(10)),
+        "odd": ("m00",),
     }
     said: list[str] = []
 
     mapped = map_channels(spark, read_events(spark, store), interests, 4, say=said.append)
 
     facts = mapped.facts
-    assert facts["waste"]["map"] == 0
-    assert facts["waste"]["hashed"] > 0
-    assert facts["waste"]["one_channel"] == 30 * (sum(events.values()) - 40) - sum(events.values()) * 10 + 40 * 10
+    assert facts["waste"]["map"] == 9  # there is no channel left for `odd`
+    assert facts["waste"]["hashed"] > 9
+    assert facts["waste"]["one_channel"] == 30 * 2 * sum(20 - n for n in range(10)) + 29
     assert facts["events"] == sum(events.values())
     assert facts["bytes"] == 5 * facts["events"]
     assert set(facts["methods"]["waste"]) == {"merge", "kmeans", "bisecting"}

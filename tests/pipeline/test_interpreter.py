@@ -31,7 +31,7 @@ def inactive(tmp_path: Path) -> dict[str, str]:
     bare.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys._base_executable} -S "$@"\n')
     bare.chmod(0o755)
     ours = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "VIRTUAL_ENV")}
-    return ours | {"PATH": f"{bare.parent}:/usr/bin:/bin:{os.environ['PATH']}"}
+    return ours | {"SPARK_LOCAL_IP": "127.0.0.1", "PATH": f"{bare.parent}:/usr/bin:/bin:{os.environ['PATH']}"}
 
 
 def outcome(environment: dict[str, str], store: Path) -> str:

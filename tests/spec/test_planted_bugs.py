@@ -21,6 +21,7 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.views import NewView
 from gossamer.logging.logger import Logger
 from gossamer.logging.send_buffer import SendBuffer
+from gossamer.membership.view_change import ViewChange
 from gossamer.ordering.fifo import Fifo, Waiting
 from gossamer.ordering.none import Unordered
 from gossamer.ordering.place_log import PlaceLog
@@ -75,6 +76,14 @@ HEALED = scenario("rpbcast", CUT, suspect_after=0.5, grace=HEAL_S + 5)
 SYNCHRONOUS = scenario("virtual-synchrony", CRASH, exclude_after=0.5)
 DEAF_TO_A_FLUSH = scenario(
     "virtual-synchrony", [*CRASH, {"at": 1.45, "kind": "lose", "members": [4], "packets": 8}], exclude_after=0.5
+)
+BUFFERERS = scenario(
+    "virtual-synchrony",
+    [{"at": 1.0, "kind": "crash", "members": [4], "memory": "kept", "for": 0.4}],
+    exclude_after=1.0,
+    buffering="hashed",
+    bufferers=1,
+    short_rounds=1,
 )
 SHRUNK = scenario("rpbcast", GONE, grace=HEAL_S + 5)
 ALONE = divided([[0], [1, 2, 3, 4, 5]])
@@ -377,6 +386,15 @@ class FlushesTooLittle(Stack):
         return super().step(now, happened)
 
 
+class StaysThoughItLacksAPacket(FlushesTooLittle):
+    """003 §8: nobody is left out because of a packet that nobody keeps, and member 4 goes on without it."""
+
+    def step(self, now, happened):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ViewChange, "_together", lambda change: list(change.answers))
+            return super().step(now, happened)
+
+
 class InstallsAViewOfItsOwn(Stack):
     """Member 4 leaves out the member that it was told of last."""
 
@@ -483,6 +501,7 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (IsContentWithOneCopy, COPIES, "durability", "before it was logged"),
     (DeliversInTheNextView, SYNCHRONOUS, "virtual-synchrony", "in another view than the one in which it was sent"),
     (FlushesTooLittle, DEAF_TO_A_FLUSH, "virtual-synchrony", "not the same, before both went on"),
+    (StaysThoughItLacksAPacket, BUFFERERS, "virtual-synchrony", "not the same, before both went on"),
     (InstallsAViewOfItsOwn, SYNCHRONOUS, "virtual-synchrony", "installed view 2 as"),
     (LetsItselfBeDeclaredDead, HEALED, "one-view", "as disconnected, though it is there"),
     (HasCyclicLists, ALONE, "one-coordinator", ""),

@@ -148,7 +148,7 @@ messages = st.one_of(
     st.builds(EnterView, entry, numbers),
     st.builds(Flush, numbers, numbers, horizons),
     st.builds(NewView, numbers, numbers, entries, horizons, horizons, horizons, st.booleans()),
-    st.builds(FlushAnswer, numbers, numbers, horizons, numbers, numbers, entries, horizons, horizons),
+    st.builds(FlushAnswer, numbers, numbers, horizons, per_sender, numbers, numbers, entries, horizons, horizons),
     st.builds(ViewReady, numbers, numbers),
     st.builds(Excluded, numbers),
     st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments),

@@ -4,6 +4,7 @@ Two buffers (003 §5). The *short-term* buffer has everything that came in the l
 `short_bytes` of it. What leaves it goes to the *long-term* buffer if it hashes to this member (`bufferers`), and
 otherwise only its number is remembered. After `gc_rounds` rounds, or when `buffer_bytes` more have come, it is
 collected everywhere: so the group remembers as long as with a buffer by age or by size, and a member keeps C/n of it.
+Where views are agreed on nothing is collected because of its age: the bufferers of a packet keep it until it is stable.
 
 What a member does not keep, but others do, it does not refuse: it passes the request on to a bufferer, drawn at random,
 with the number of the member that wants the packet (003 §4). A bufferer answers that member or ignores the request; it
@@ -18,12 +19,12 @@ from typing import Any, NamedTuple
 from gossamer.buffering.buckets import EMPTY, Arrivals, Bucket, LatestBucket
 from gossamer.buffering.bufferers import Bufferers
 from gossamer.buffering.occupancy import Occupancy
-from gossamer.core.declares import AGEING, COPIES_KEPT, Declares
+from gossamer.core.declares import AGEING, COPIES_KEPT, UNSTABLE_KEPT, Declares
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Repair, RequestFor
-from gossamer.core.packet_sets import PacketSets, count, put, take
+from gossamer.core.packet_sets import Horizon, PacketSets, count, put, take
 from gossamer.core.packets import Packet, Run, Span
 from gossamer.core.parts import Buffer
 from gossamer.core.ranges import RangeSet
@@ -75,6 +76,7 @@ class Hashed(Buffer):
         "_recent",
         "_recent_bytes",
         "_round",
+        "_stable",
         "arrivals",
         "bufferers",
     )
@@ -87,6 +89,7 @@ class Hashed(Buffer):
         self._old: deque[_Old] = deque()
         self._long: dict[int, dict[int, Packet]] = {}
         self._held: PacketSets = {}
+        self._stable: Horizon = {}
         self._passed_on = 0
         self._round = self._bytes = self._recent_bytes = self._history_bytes = 0
         self._occupancy = Occupancy()
@@ -98,7 +101,7 @@ class Hashed(Buffer):
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """Bounded by what comes in `gc_rounds` rounds; only if bytes do not bound it is everything kept that long."""
         ageing = () if settings.buffer_bytes else (AGEING,)
-        return Declares(promises=("bounded",), provides=(COPIES_KEPT, *ageing))
+        return Declares(promises=("bounded",), provides=(COPIES_KEPT, UNSTABLE_KEPT, *ageing))
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Requests that others pass on."""
@@ -107,6 +110,11 @@ class Hashed(Buffer):
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """From now on others may be the bufferers; what was decided before stands (003 §3: the sets mostly overlap)."""
         self.bufferers.follow(self.ladder.roster)
+        self._stable = {s: last for s, last in self._stable.items() if s in self._held or s in self.ladder.roster}
+
+    def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None:
+        """Nobody will ask for these any more: where views are agreed on, they go in the next round."""
+        self._stable[sender] = max(last, self._stable.get(sender, -1))
 
     # What is kept.
 
@@ -174,18 +182,36 @@ class Hashed(Buffer):
     # From the short term to the long term, and out.
 
     def round_over(self, now: float, number: int, out: Effects) -> None:
-        """One round older: what is no longer recent is thinned out, what is old is collected."""
-        self._round += 1
+        """One round older: what is no longer recent is thinned out, what is old is collected.
+
+        While a view changes only what is stable leaves the short-term buffer: what somebody has said that it keeps can
+        be had.
+        """
         self.bufferers.round_over()
+        if not self.ladder.is_member:
+            return
+        self._round += 1
         if self._new:
             self._close(self._round)
         settings = self.ladder.settings
+        changing = self.ladder.membership.changing()
         while self._recent and self._recent[0].round + min(settings.short_rounds, settings.gc_rounds) <= self._round:
+            if changing and not self._are_stable(self._recent[0].bucket.parts):
+                break
             self._thin_out(now, out)
-        while self._old and self._old[0].round + settings.gc_rounds <= self._round:
+        while self._old and self._is_over(self._old[0]):
             self._collect(now, True, out)
         if settings.buffer_bytes:
             self._make_room(now, out)
+
+    def _is_over(self, old: _Old) -> bool:
+        """Whether it is as old as anything gets or, where views are agreed on, stable."""
+        if self.ladder.membership.agreed:
+            return self._are_stable(old.parts)
+        return old.round + self.ladder.settings.gc_rounds <= self._round
+
+    def _are_stable(self, parts: list[Span]) -> bool:
+        return all(last <= self._stable.get(sender, -1) for sender, _, last in parts)
 
     def _close(self, ends: int) -> None:
         """Make a bucket of what has come in the round that ends as number `ends`."""
@@ -250,6 +276,43 @@ class Hashed(Buffer):
         self._held = EMPTY.turn(self._held, old.parts)
         self.ladder.collected(now, old.numbers, aged, out, kept=old.kept)
 
+    def drop(self, now: float, sender: int, first: int, out: Effects) -> None:
+        """Take these out of both buffers, and out of what is remembered."""
+        if self._new:
+            self._close(self._round + 1)
+        gone = self._held[sender].within(first, self._held[sender].last) if sender in self._held else []
+        if gone:
+            self._recent = deque(self._recent_without(now, recent, sender, first, out) for recent in self._recent)
+            self._old = deque(self._old_without(now, old, sender, first, out) for old in self._old)
+            self._held = EMPTY.turn(self._held, [(sender, *part) for part in gone])
+
+    def _recent_without(self, now: float, recent: _Recent, sender: int, first: int, out: Effects) -> _Recent:
+        numbers = recent.bucket.numbers.get(sender)
+        if numbers is None or numbers.last < first:
+            return recent
+        gone = RangeSet(numbers.within(first, numbers.last))
+        packets = [p for p in recent.bucket.packets() if p.sender == sender and p.seqno >= first]
+        size = sum(len(packet.body) for packet in packets) if recent.bytes else 0
+        self._recent_bytes -= size
+        self._history_bytes -= size
+        self._occupancy.left(now, len(packets))
+        self.ladder.note("collect", "buffer", [(sender, gone)], out)
+        return _Recent(recent.round, _without(recent.bucket, sender, first), recent.bytes - size)
+
+    def _old_without(self, now: float, old: _Old, sender: int, first: int, out: Effects) -> _Old:
+        numbers = old.numbers.get(sender)
+        if numbers is None or numbers.last < first:
+            return old
+        parts = [(s, a, b if s != sender else min(b, first - 1)) for s, a, b in old.parts if s != sender or a < first]
+        going = [(s, [n for n in kept if n >= first]) for s, kept in old.kept if s == sender]
+        for seqno in [seqno for _, some in going for seqno in some]:
+            del self._long[sender][seqno]
+            self._occupancy.left(now, 1)
+        self.ladder.note("collect", "long-term", going, out)
+        kept = [(s, [n for n in some if n < first] if s == sender else some) for s, some in old.kept]
+        left = {**old.numbers, sender: RangeSet(numbers.within(0, first - 1))}
+        return old._replace(parts=parts, numbers=left, kept=kept)
+
     # Requests for what others keep.
 
     def bufferers_of(self, sender: int, seqno: int) -> list[int] | None:
@@ -313,3 +376,12 @@ class Hashed(Buffer):
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
         found = (self.get(sender, seqno) for seqno in range(first, last + 1))
         out.extend(Unicast(to, Repair(packet, PEER)) for packet in found if packet is not None)
+
+
+def _without(bucket: Bucket, sender: int, first: int) -> Bucket:
+    """The bucket without the packets of `sender` from `first` on."""
+    arrivals: Arrivals = []
+    for at, run in zip(bucket.arrivals[::2], bucket.arrivals[1::2], strict=True):
+        left = [packet for packet in run if packet.sender != sender or packet.seqno < first]
+        arrivals += (at, left) if left else ()
+    return Bucket(arrivals)

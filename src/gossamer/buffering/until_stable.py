@@ -80,6 +80,21 @@ class UntilStable(Buffer):
         if gone:
             self.ladder.collected(now, {sender: gone}, True, out)
 
+    def drop(self, now: float, sender: int, first: int, out: Effects) -> None:
+        """Nobody was told of these."""
+        self._sort()
+        gone, left = RangeSet(), deque[Run]()
+        for run in self._runs.get(sender, ()):
+            stays = [packet for packet in run if packet.seqno < first]
+            if stays:
+                left.append(stays)
+            if len(stays) < len(run):
+                gone.add(run[len(stays)].seqno, run[-1].seqno)
+        if gone:
+            self._runs[sender] = left
+            self._occupancy.left(now, len(gone))
+            self.ladder.note("collect", "buffer", [(sender, gone)], out)
+
     def retired(self, now: float, sender: int) -> None:
         """Nothing of it is left to sort; what others may still need of it stays until it is stable."""
         self._sort()

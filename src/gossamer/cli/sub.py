@@ -28,7 +28,7 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import FROM_NOW_ON, Blocked, Item, Start, Subscription
+from gossamer.live.subscription import FROM_NOW_ON, LATEST, Blocked, Item, Start, Subscription
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
@@ -45,11 +45,15 @@ def sub(
         str | None, typer.Option(help="Print only events whose attributes match, e.g. 'price > 100'.")
     ] = None,
     start: Annotated[
-        str, typer.Option(help="Where to start: now, beginning, an ISO time, or JSON with first numbers by sender.")
+        str, typer.Option(help="now, beginning, latest-per-subject, an ISO time, or JSON with first numbers by sender.")
     ] = "now",
     durable: Annotated[
         str | None,
         typer.Option(help="Go on where the last `sub` with this name stopped; what is printed is committed."),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(help="Share the events with all that subscribe with this queue: each goes to one of them."),
     ] = None,
     count: Annotated[int, typer.Option(min=0, help="Stop after this many events; 0 means never.")] = 0,
     verify: Annotated[bool, typer.Option("--verify", help="Check that the numbered events of `pub` count up.")] = False,
@@ -92,7 +96,7 @@ def sub(
         with traced(trace, settings) as rows:
             async with member_of(Group(group, settings, transport_from(impair), trace=rows)) as member:
                 try:
-                    heard = member.subscribe(pattern, where=where, start=begin, durable=durable)
+                    heard = member.subscribe(pattern, where=where, start=begin, durable=durable, queue=queue)
                     await _print(heard, printer, seen if verify else None, count)
                 finally:
                     if stats is not None:
@@ -117,7 +121,7 @@ async def _print(
             sys.stdout.write("".join(printer(item) + "\n" for item in batch))
             sys.stdout.flush()
         if heard.acks is not None:
-            await heard.commit_but(unread, timeout=COMMIT_S)
+            await heard._commit_but(unread, timeout=COMMIT_S)
         if count and taken >= count:
             return
 
@@ -152,15 +156,16 @@ class Numbered:
 
 def parse_start(text: str) -> Start:
     """Parse the option --start."""
-    if text == "beginning" or text in FROM_NOW_ON:
-        return "beginning" if text == "beginning" else "now"
+    if text == "beginning" or text == LATEST or text in FROM_NOW_ON:
+        return "beginning" if text == "beginning" else "latest-per-subject" if text == LATEST else "now"
     try:
         if text.startswith("{"):
             return {int(sender): int(first) for sender, first in json.loads(text).items()}
         moment = datetime.fromisoformat(text)
     except (ValueError, AttributeError):
         raise SettingError(
-            f'--start {text!r}: must be now, beginning, a time like 2026-01-31T12:00:00Z, or {{"sender": number}}'
+            f"--start {text!r}: must be now, beginning, latest-per-subject, a time like 2026-01-31T12:00:00Z, or "
+            '{"sender": number}'
         ) from None
     return moment if moment.tzinfo is not None else moment.astimezone()
 

@@ -111,6 +111,12 @@ class Buffer(Keeper):
         """What is in it, for those who look; empty if the number of packets says it all."""
         return {}
 
+    def drop(self, now: float, sender: int, first: int, out: Effects) -> None:
+        """Let go of the packets of `sender` from `first` on: they come again, or belong to no view.
+
+        Only where views are agreed on.
+        """
+
     # Where members keep different packets.
 
     def bufferers_of(self, sender: int, seqno: int) -> list[int] | None:
@@ -260,8 +266,15 @@ class Membership(Rung):
     asks: ClassVar[bool] = False
     """Whether it asks others for packets by a `Request`, which the server answers."""
 
-    def resign(self, now: float, why: str, out: Effects) -> bool:
-        """This member lacks what nobody gives it; returns whether it leaves the group, to join it anew."""
+    agreed: ClassVar[bool] = False
+    """Whether all members have one view, and what one of them has in it all of them get."""
+
+    def changing(self) -> bool:
+        """Whether the view changes, or members may not be in it yet that need packets of the last one."""
+        return False
+
+    def stuck(self, now: float, out: Effects) -> bool:
+        """This member lacks what nobody gives it; returns whether the group now finds out if it can stay."""
         return False
 
     def suspect(self, now: float, member: int, out: Effects) -> None:

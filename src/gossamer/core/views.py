@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.packet_sets import Horizon, PacketSets
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class MemberEntry:
 class ViewBeat:
     """The source lives, and is in the view with this number; `settled` if it knows that all members of it are.
 
-    While it flushes, `attempt` is the attempt to change the view that it last heard of; else it is 0.
+    `attempt` is the latest attempt to change the view that it heard of, or one more if it asks for a change; else 0.
     """
 
     kind: ClassVar[str] = "heartbeat"
@@ -76,7 +76,7 @@ class NewView:
 
 @dataclass(slots=True)
 class FlushAnswer:
-    """The answer to a `Flush`: how far the source has the packets of each sender in order.
+    """The answer to a `Flush`: how far the source has the packets of each sender in order, and which it still keeps.
 
     If it has agreed to a view in an earlier attempt, of `by`, that is told as well; else `entries` are empty.
     """
@@ -85,6 +85,7 @@ class FlushAnswer:
     view: int
     attempt: int
     have: Horizon
+    kept: PacketSets = field(default_factory=dict)
     by: int = 0
     accepted_attempt: int = 0
     entries: list[MemberEntry] = field(default_factory=list)

@@ -2,7 +2,8 @@
 
 Members that agree on the last numbers of all idle senders have the same signature and say no more. Where
 signatures differ, the target answers with its list; the gossiper takes what is newer and sends back what the
-target lacks. While nothing disagrees the signature is sent more and more rarely.
+target lacks. While nothing disagrees the signature is sent more and more rarely; but a member that was not told of the
+latest one is told when it is gossiped to, or one that is rarely drawn might hear of nothing for very long.
 
 A sender that fell silent without a heartbeat (it crashed, or its multicast was lost) is taken for idle by
 members that have not heard of it for a few rounds, so that those that lack its last packet notice that, too.
@@ -36,6 +37,7 @@ class HashedHeartbeat(Rung):
         self._signature = Signature()  # of the idle ones
         self._rounds_between = 1
         self._rounds_since = 0
+        self._told: set[int] = set()  # those that were told of this signature
         self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
         self._timer = ladder.timer(self._fall_idle)
 
@@ -61,7 +63,12 @@ class HashedHeartbeat(Rung):
         """Add the signature, if there is anything to agree on and it is time."""
         self._notice_silence(now)
         self._rounds_since += 1
-        if self._idle and self._rounds_since >= self._rounds_between:
+        if not self._idle:
+            return
+        if to not in self._told:
+            gossip.heartbeats = self._signature.value()
+            self._told.add(to)
+        if self._rounds_since >= self._rounds_between:
             gossip.heartbeats = self._signature.value()
             self._rounds_since = 0
             limit = self.ladder.settings.signature_rounds_max
@@ -140,6 +147,7 @@ class HashedHeartbeat(Rung):
         self._heard[sender] = now
         if sender in self._idle:
             self._signature.remove(sender, self._idle.pop(sender))
+            self._told.clear()
 
     def _rest(self, sender: int, last: int) -> None:
         self._heard.pop(sender, None)
@@ -149,3 +157,4 @@ class HashedHeartbeat(Rung):
             self._idle[sender] = last
             self._signature.add(sender, last)
             self._rounds_between = 1
+            self._told.clear()

@@ -140,7 +140,8 @@ class Path:
         """Double until a queue builds up or much is lost."""
         if self.meter.queueing > self.target or self.meter.loses_more_than(self._tolerated):
             self._starting = False
-            self.rate = self._carried() * _START_CUT
+            if limited or self.meter.queueing > self.target:  # else what was delivered is what was published
+                self.rate = self._carried() * _START_CUT
             return
         if self.meter.stretch > _STRETCHED:
             self._narrow = self.delivered

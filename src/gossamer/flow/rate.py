@@ -125,11 +125,12 @@ class RateController:
         usual = self._rate_of(middle)
         self._reconsider(now, lagging, self.paths[middle], follow)
         slowest = min(followed, key=self._rate_of)
-        if not self._is_to_blame(now, slowest, usual):
+        seen = self.paths[middle].share.capacity
+        if not self._is_to_blame(now, slowest, usual, seen):
             self._blamed = None
         elif self._blamed is None or self._blamed[0] != slowest:
             self._blamed = slowest, now
-        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * self.paths[middle].share.capacity)):
+        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * seen)):
             self._blamed = None
             self._let_go[slowest] = now, self.paths[slowest].delivered
             self._risen.pop(slowest, None)
@@ -148,10 +149,12 @@ class RateController:
     def _rate_of(self, member: int) -> float:
         return self.paths[member].rate
 
-    def _is_to_blame(self, now: float, member: int, usual: float) -> bool:
+    def _is_to_blame(self, now: float, member: int, usual: float, seen: float) -> bool:
+        """Not one that shares a path which carries as much in all as those of most were seen to carry."""
         path = self.paths[member]
         exempt = now < self._exempt.get(member, (0.0, 0.0))[0]
-        return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt
+        shares = path.share.is_contested and path.share.capacity > MUCH_SLOWER * min(usual, seen)
+        return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt and not shares
 
     def _patience(self, slowest: int, usual: float) -> float:
         if self.paths[slowest].share.is_suspect:

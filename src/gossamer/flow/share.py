@@ -3,11 +3,11 @@
 A queue that stands although we send less and less is kept full by others. A sender that only looked at the queue would
 be driven out, so we insist on a good third of what the path carries. What it carries is the most that it ever
 delivered, if we once had it to ourselves. If others were first, it follows from what we get for what we send, because a
-queue serves everybody in proportion. If others bring o to a full link of capacity C, and we first b, then s, it delivers
+queue serves everybody in proportion. If others bring o to a full link of capacity C, and we b at first, then s, we get
 
-    a = b * C / (o + b),  d = s * C / (o + s)    so    o = (d - a) / (a / b - d / s)  and  C = d * (o + s) / s
+    a = b * C / (o + b)  and  d = s * C / (o + s)    so    o = (d - a) / (a / b - d / s)  and  C = d * (o + s) / s
 
-to us, which a moment now and then shows in which we send more: a probe. It also shows whether there are others at all: on our
+which a moment now and then shows in which we send more: a probe. It also shows whether there are others at all: on our
 own d does not grow with s. So a queue that has stood for a while is a reason for a probe, and the probe decides.
 """
 
@@ -33,7 +33,11 @@ _CONTENT = 1.25
 """One that gets so much more than it insists on need not know what the path carries."""
 _TRIED = 1.3
 _RISES = 0.25
-"""If less than this share of what we send more arrives, there is nobody who makes room for it."""
+_RISES_AT_LEAST = 0.2
+"""If less than this share of what we send more arrives, there is nobody who makes room for it; where much is lost
+anyway, if what arrives grows by less than this share."""
+_FALLS = 0.05
+"""If our share of what we send falls by less, the others have made room: that says nothing of how much there is."""
 _PROBE_EVERY_S, _PROBE_EVERY_MAX_S = 0.5, 4.0
 _SURPRISE = 0.3
 _CORRECT = 0.8, 1.5
@@ -42,8 +46,9 @@ does not show."""
 _LOSS_OVERLOAD = 0.2
 _OVERLOAD_S = 0.5
 _LOSS_MOST = 0.4
-_ERODE = 0.03
-"""With more losses than that for so long, the path carries less than we thought: by this share at each report."""
+_ERODE_PER_S = 0.3
+"""With more losses than that for so long, the path may carry less than we thought, by so much a second: beside one that
+does not mind losses there are many, and a probe tells the two apart."""
 
 
 class _Before(NamedTuple):
@@ -62,6 +67,7 @@ class Share:
         "_before",
         "_content_at",
         "_evidence",
+        "_insisted_at",
         "_next",
         "_overload_since",
         "_probe_every",
@@ -80,7 +86,7 @@ class Share:
         self._next = 0.0
         self._since = self._at = now
         self._evidence = 0.0
-        self._overload_since = now
+        self._overload_since = self._insisted_at = now
         self._probed_at = self._probe_until = -inf
         self._probe_every = _PROBE_EVERY_S
         self._before = _Before(0.0, 0.0, 0.0)
@@ -104,10 +110,11 @@ class Share:
         """The rate, but beside others not less than our share, unless the path overflows with that."""
         if not self.is_contested:
             return rate
+        passed, self._insisted_at = min(0.1, now - self._insisted_at), now
         if meter.loss < _LOSS_OVERLOAD + meter.background:
             self._overload_since = now
         elif now - self._overload_since > _OVERLOAD_S or meter.loss > _LOSS_MOST:
-            self.capacity *= 1 - _ERODE
+            self.capacity *= 1 - _ERODE_PER_S * passed
         if meter.came > _CONTENT * INSIST * self.capacity:
             self._content_at = now
         return max(rate, INSIST * self.capacity)
@@ -130,15 +137,14 @@ class Share:
     def _end_probe(self, meter: Meter) -> None:
         """If more brings no more, the queue is our own, and what comes is all that the path carries."""
         sent, came, before = meter.sent, meter.came, self._before
-        if sent < _TRIED * before.rate:
+        if sent < _TRIED * before.sent:
             return  # there was not so much to send, or our host stood still
-        self.is_contested = came - before.came > _RISES * (sent - before.rate)
+        self.is_contested = came - before.came > min(_RISES * (sent - before.sent), _RISES_AT_LEAST * before.came)
         if not self.is_contested:
             self._evidence, self.capacity, surprised = 0.0, came, False
         else:
             falls = before.came / before.sent - came / sent
-            others = (came - before.came) / falls if falls > 0 else inf
-            guess = came * (1 + others / sent)
+            guess = came * (1 + (came - before.came) / falls / sent) if falls > _FALLS else self.capacity
             surprised = abs(guess - self.capacity) > _SURPRISE * self.capacity
             self.capacity *= min(_CORRECT[1], max(_CORRECT[0], guess / self.capacity))
         self._probe_every = _PROBE_EVERY_S if surprised else min(2 * self._probe_every, _PROBE_EVERY_MAX_S)

@@ -79,7 +79,7 @@ class SyncSubscription:
 
     def commit(self, timeout: float | None = None) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription.commit_but(self._items[self._position :], timeout))
+        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -111,7 +111,7 @@ class SyncSubscription:
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if self._group.is_over:
             return self._subscription.rest() or None
-        return self._group.run(self._subscription.take(timeout, one_by_one=one_by_one))
+        return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
 
 
 class SyncNotices:
@@ -175,7 +175,7 @@ class SyncGroup:
         """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`."""
         self.__exit__(None, None, None)
 
-    def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for any peer; returns the packet that will carry it. `Full` if nothing fits."""
         try:
             return self._group.publish(subject, payload, **attributes)
@@ -183,11 +183,11 @@ class SyncGroup:
             self._living()  # which may know better why
             raise
 
-    def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
         return self.run(self._group.publish_wait(subject, payload, **attributes))
 
-    def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
+    def publish_many(self, subject: str, payloads: Sequence[Any]) -> None:
         """Send many events of one subject, the fastest way to publish; waits for room."""
         self.run(self._group.publish_many(subject, payloads))
 
@@ -279,6 +279,10 @@ class SyncGroup:
     def name_of(self, member: int) -> str:
         """What people call a member; its number, if it has not said."""
         return self._group.name_of(member)
+
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""
+        return self.call(self._group.blocked)
 
     def loggers(self) -> tuple[int, ...]:
         """The members that are loggers."""

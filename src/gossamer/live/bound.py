@@ -6,21 +6,25 @@ An event is a tuple without room for more, so what it is bound to is in its clas
 from collections.abc import Callable
 from typing import Any
 
+from gossamer.live.codecs import Codec
 from gossamer.live.home import Home
 from gossamer.wire.events import Event
 
 Replier = Callable[[Event, Any, dict[str, Any]], None]
 
 
-def event_type(home: Home, reply: Replier) -> type[Event]:
-    """The class of events of one group: a request can be replied to, from any thread."""
+def event_type(home: Home, reply: Replier, codec: Codec | None, base: type[Event] = Event) -> type[Event]:
+    """The class of events of one group: a request can be replied to, from any thread; a codec reads the payload."""
 
     def answer(self: Event, payload: Any = b"", /, **attributes: Any) -> None:
         if "reply" not in self.attributes:
             Event.reply(self)
         home.do(lambda: reply(self, payload, attributes))
 
-    return type("Event", (Event,), {"__slots__": (), "__doc__": Event.__doc__, "reply": answer})
+    members: dict[str, Any] = {"__slots__": (), "__doc__": Event.__doc__, "reply": answer}
+    if codec is not None:
+        members["value"] = property(lambda self: codec.value(self.payload), doc=Event.value.__doc__)
+    return type("Event", (base,), members)
 
 
 def acknowledged_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:

@@ -70,6 +70,7 @@ class Durable:
                 subscription.close(error)
         finally:
             self._parts.ended(self)
+            asyncio.get_running_loop().call_soon(self._news.set)  # a commit that waits learns of it
 
     @property
     def is_closed(self) -> bool:
@@ -200,14 +201,18 @@ class Durable:
         self.look()
         number = self._number
         try:
-            async with asyncio.timeout(timeout):
-                while self._copies(number) < self._parts.copies:
-                    if self.task.done():
-                        raise NameInUse(f"durable name {self.name!r}: this subscription reads it no more")
-                    self._news.clear()
-                    await self._news.wait()
+            with self._parts.mail.awaited():
+                async with asyncio.timeout(timeout):
+                    await self._kept_by_enough(number)
         except TimeoutError:
             raise Timeout(f"durable name {self.name!r}: no logger has kept its position within {timeout} s") from None
+
+    async def _kept_by_enough(self, number: int) -> None:
+        while self._copies(number) < self._parts.copies:
+            if self.task.done():
+                raise NameInUse(f"durable name {self.name!r}: this subscription reads it no more")
+            self._news.clear()
+            await self._news.wait()
 
     def _copies(self, number: int) -> int:
         return sum(kept >= number for kept in self._kept.values()) if number else self._parts.copies

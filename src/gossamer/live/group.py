@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 from zlib import crc32
 
 from gossamer.core.effects import Effect, HandLetter, PastKnown
@@ -25,7 +25,8 @@ from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
 from gossamer.live.bound import event_type
-from gossamer.live.callbacks import Callback, Callbacks
+from gossamer.live.callbacks import Callbacks
+from gossamer.live.codecs import codec_of
 from gossamer.live.credentials import envelope_for, member_number, trusted
 from gossamer.live.durable import Durables
 from gossamer.live.envelope import Envelope
@@ -34,10 +35,11 @@ from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.inspecting import Inspecting
 from gossamer.live.keeping import answer_to
+from gossamer.live.latest import Latest, opener_of
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.mail import Mail
 from gossamer.live.member import Member
-from gossamer.live.misuse import check_group, not_an_event
+from gossamer.live.misuse import check_group, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
@@ -47,17 +49,19 @@ from gossamer.live.readers import Readers
 from gossamer.live.requesting import Requesting
 from gossamer.live.requests import Requests
 from gossamer.live.safety import Safety
-from gossamer.live.subscription import Item, Losses, Lost, Room, Start, Subscription, WhenFull, parse_start
+from gossamer.live.subscribing import Subscribing
+from gossamer.live.subscription import Item, Lost, Subscription
 from gossamer.live.transport import Endpoint, Transport, UdpTransport
 from gossamer.live.tuning import Tuning, contacts_of, spare_the_collector, tuned
 from gossamer.live.waiting import Waiting
 from gossamer.live.watch import Watch, Witness
-from gossamer.pubsub.queue import By
+from gossamer.pubsub.last_values import LastValues
 from gossamer.rungs import holds_back, may_log, resumes, tells_stability
 from gossamer.settings import Settings
 from gossamer.store.contract import LogStore
 from gossamer.trace.buffer import RowBuffer
 from gossamer.wire import Header
+from gossamer.wire.events import Event, PlacedEvent
 
 __all__ = [
     "Full",
@@ -81,7 +85,7 @@ GOODBYE_TIMEOUT_S = 1.0
 MakeTransport = Callable[[Endpoint], Transport]
 
 
-class Group(Requesting, Inspecting):
+class Group(Subscribing, Requesting, Inspecting):
     """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
 
     def __init__(
@@ -122,11 +126,13 @@ class Group(Requesting, Inspecting):
         self._failure: BaseException | None = None
         self._is_over = False
         self._callbacks = Callbacks()
+        self._codec = codec_of(settings.codec)
         self._past: Past = NOT_JOINED
         self._mail: Mail = NOT_JOINED
         self._requests: Requests = NOT_JOINED
         self._durables: Durables = NOT_JOINED
         self._queues: Queues = NOT_JOINED
+        self._latest: Latest = NOT_JOINED
         self._readers: Readers | None = None
 
     async def __aenter__(self) -> Self:
@@ -227,10 +233,16 @@ class Group(Requesting, Inspecting):
         self._waiting = Waiting(self._member)
         self._past = Past(self._member, self._inbox)
         self._mail = Mail(self._member)
-        self._requests = Requests(self.name, self._member, self._inbox, self._mail)
-        self._inbox.event_type = event_type(self._home, self._requests.reply)
+        self._requests = Requests(self.name, self._member, self._inbox, self._mail, self._codec)
+        self._inbox.event_type = event_type(
+            self._home, self._requests.reply, self._codec, PlacedEvent if self.settings.order == "total" else Event
+        )
+        self._inbox.binds_all = self._codec is not None
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
         self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
+        self._latest = Latest(self._member, self._inbox, self._mail, opener_of(self._envelope))
+        if self.settings.retain:
+            self._inbox.retained = LastValues(self.settings.retain)
         if self._member.disk is not None:
             self._readers = Readers(self._member, self._member.disk, self._mail)
         return tuning
@@ -330,18 +342,25 @@ class Group(Requesting, Inspecting):
 
     # Publishing.
 
-    def publish(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
+
+        The payload is bytes, unless there is a `Settings.codec`. Two attributes have a meaning: `key` says what belongs
+        together, `ttl` after how many seconds the event is not worth delivering any more.
 
         Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
         for it.
         """
+        if self._codec is not None:
+            payload = self._codec.payload(payload)
+        if "ttl" in attributes:
+            check_ttl(attributes["ttl"])
         try:
             return self._outbox.publish(subject, payload, attributes or None)
         except (TypeError, ValueError) as error:
             raise not_an_event(error, [payload]) from None
 
-    async def publish_wait(self, subject: str, payload: bytes = b"", /, **attributes: Any) -> PacketId:
+    async def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
         if get_ident() != self._home.thread:
             return await self._home.bring(self.publish_wait(subject, payload, **attributes))
@@ -352,8 +371,10 @@ class Group(Requesting, Inspecting):
                 await self._waiting.until(partial(self._outbox.room, full.packets))
 
     @at_home
-    async def publish_many(self, subject: str, payloads: Sequence[bytes]) -> None:
+    async def publish_many(self, subject: str, payloads: Sequence[Any]) -> None:
         """Send many events of one subject, in order, the fastest way to publish; waits for room."""
+        if self._codec is not None:
+            payloads = list(map(self._codec.payload, payloads))
         at = 0
         while True:
             try:
@@ -420,59 +441,6 @@ class Group(Requesting, Inspecting):
     def reconnect(self) -> None:
         """Announce that the network is back, and catch up."""
         self._member.reconnect()
-
-    # Subscribing.
-
-    def subscribe(
-        self,
-        pattern: str,
-        *patterns: str,
-        where: str | None = None,
-        start: Start = "now",
-        losses: Losses = "report",
-        when_full: WhenFull | None = None,
-        echo: bool = True,
-        durable: str | None = None,
-        queue: str | None = None,
-        queue_by: By = "any",
-        callback: Callback | None = None,
-    ) -> Subscription:
-        """Subscribe to events whose subject matches a pattern and whose attributes satisfy `where`, from `start` on.
-
-        `start` is "now", "beginning" (all that a logger holds), an aware datetime, or the first number wanted from some
-        senders, `{sender: seqno}`, with all that a logger holds from the others. A gap that nobody could repair comes
-        as `Lost` in its place; with `losses="skip"` only events come. `when_full` is what happens when the application
-        does not read: "pause", "drop" or "raise", as in the settings. With `echo=False`, what this member publishes
-        does not come. With a `durable` name the loggers keep how far it was (`commit`, `event.ack`), and it goes on
-        from there when it is made again, anywhere; `start` is for the first time. With a `queue` name
-        each event goes to one of the members with the same queue, patterns and `where`: to any, or always to the same
-        one for a sender or a key (`queue_by`). A `callback`, a function or a coroutine function, is called with each
-        item in its order, and acknowledges it; its errors are logged, and the subscription goes on.
-        """
-        self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
-        wish = parse_start(start)
-        if durable is not None:
-            self._durables.check(durable)
-            wish = wish or (0, {})
-        if queue is not None and wish is not None:
-            raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
-        queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)
-        if wish is not None and not self._member.stack.order.replays:
-            raise SettingError(f"start = {start!r}: past events need order = 'fifo'")
-        if wish is not None and self._store is not None:
-            raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
-        given = self.settings
-        room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
-        subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
-        if queue_id is not None:
-            self._queues.begin(queue_id, queue_by, subscription)
-        if durable is not None:
-            self._durables.begin(durable, subscription, start)
-        elif wish is not None:
-            self._past.wish(subscription, *wish)
-        if callback is not None:
-            self._callbacks.begin(subscription, callback)
-        return subscription
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

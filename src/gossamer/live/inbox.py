@@ -10,7 +10,7 @@ asked for, packets below that number come again, and only the subscriptions that
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container
-from itertools import accumulate
+from itertools import accumulate, repeat
 from itertools import count as counting
 from operator import attrgetter
 from time import time
@@ -24,6 +24,7 @@ from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
 from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, size_of
+from gossamer.pubsub.last_values import LastValues
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
@@ -60,6 +61,14 @@ class Inbox:
         self.home = home
         self.event_type: type[Event] = Event
         """The class of this group's events, as far as it matters."""
+        self.binds_all = False
+        """Whether it matters for all of them, because there is a codec."""
+        self.retained: LastValues[Event] | None = None
+        """The last events by subject, if this member keeps them."""
+        self.has_ttl = False
+        """Whether an event with a time to live has come."""
+        self.expired = 0
+        """Events that were too old when their turn came."""
         self.is_paused = False
         """Whether the member does not read because the application does not."""
         self._recorder = recorder
@@ -121,6 +130,15 @@ class Inbox:
         self.look()
         return subscription
 
+    def selected(self, subscription: Subscription, events: list[Event]) -> list[Event]:
+        """Those of these events, of whatever sender, that a subscription is for."""
+        found: list[Event] = []
+        for event in events:
+            keeps = [keep for key, keep in self._table.match(event.subject) if key == subscription.key]
+            if any(keep is None or keep(event.attributes) for keep in keeps):
+                found.append(tuple.__new__(self.event_type, event) if self.binds_all else event)
+        return found
+
     def unsubscribe(self, key: int) -> None:
         """The subscription is closed, or the application has dropped it, or it could not be made."""
         self._subscriptions.pop(key, None)
@@ -165,7 +183,7 @@ class Inbox:
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self.me,), packet, phase)
         rung = "own" if sender == self.me else phase
-        if not self._subscriptions:  # nobody subscribes: it is enough to count
+        if not self._subscriptions and self.retained is None:  # nobody subscribes: it is enough to count
             self.received[rung] += count_in_run(run)
             return
         events: list[Event] = []
@@ -178,8 +196,14 @@ class Inbox:
             events += more
             at += 1
         self.received[rung] += len(events)
+        if place >= 0:
+            events = in_places(events, run[0].seqno, place)
+        if self.binds_all or place >= 0:
+            events = self._typed(events)
+        if self.retained is not None:
+            self.retained.note(events)
         if events:
-            self._offer(events if place < 0 else in_places(events, run[0].seqno, place), size_bytes)
+            self._offer(events, size_bytes)
         self._report_abandoned()
 
     def report(self, effect: ReportLost | ReportBlocked) -> None:
@@ -265,7 +289,21 @@ class Inbox:
     def _bound(self, events: list[Event]) -> list[Event]:
         """The same events; those that ask for a reply know how."""
         kind = self.event_type
+        if any("ttl" in event[2] for event in events):
+            self.has_ttl = True
+            events = self.alive(events)
         return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
+
+    def _typed(self, events: list[Event]) -> list[Event]:
+        """The same events as this group's."""
+        return list(map(tuple.__new__, repeat(self.event_type), events))
+
+    def alive(self, events: list[Event]) -> list[Event]:
+        """The events that are not too old; counts the others."""
+        now = time()
+        kept = [event for event in events if not _is_too_old(event, now)]
+        self.expired += len(events) - len(kept)
+        return kept
 
     def _report_abandoned(self) -> None:
         """Report fragmented events that will never be complete; a lost fragment was already reported as a packet."""
@@ -309,6 +347,8 @@ class Inbox:
             return
         for packet in run:
             events = self._unpack(packet, self._past)
+            if self.binds_all:
+                events = self._typed(events)
             for key, subscription in asked:
                 if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
                     continue
@@ -325,3 +365,8 @@ class Inbox:
         for _, subscription in asked:
             sender = run[0].sender
             subscription.went_on(sender, subscription.rewound[sender], self.marks.get(sender, 0))
+
+
+def _is_too_old(event: Event, now: float) -> bool:
+    ttl = event.attributes.get("ttl")
+    return isinstance(ttl, int | float) and now > event.time + ttl

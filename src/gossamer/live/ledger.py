@@ -44,6 +44,7 @@ class Ledger:
             **by_rung,
             "own": inbox.received["own"],
             "again": inbox.received["again"],
+            "expired": inbox.expired,
             "published": self._outbox.published,
             "lost": dict(inbox.lost),
             "duplicates": stack.duplicates,

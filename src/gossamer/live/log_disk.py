@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic_ns, time_ns
-from typing import Any
+from typing import Any, TypeVar
 
 from gossamer.core.effects import (
     Collect,
@@ -48,6 +48,7 @@ _STRETCHES = 500
 """When a store is opened, it is split into about this many parts to look up how old each is."""
 
 
+T = TypeVar("T")
 _Commits = dict[str, tuple[Horizon, list[Callable[[], None]]]]
 """By consumer: its positions, and what to call when they are durable."""
 
@@ -143,6 +144,10 @@ class LogDisk:
         if self._commits:
             self._write_commits()
         return None
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Do something with the store that may take long, in turn with what is written."""
+        return await self._loop.run_in_executor(self._thread, work, *arguments)
 
     def stats(self) -> dict[str, Any]:
         """Why it refuses packets, if it does; how many it wrote, how many it found damaged, and how much it holds."""

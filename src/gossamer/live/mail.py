@@ -1,7 +1,8 @@
 """Letters between applications: each goes to whatever of the group concerns itself with its topic."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from gossamer.core.effects import HandLetter
 from gossamer.core.inputs import LetterWritten
@@ -11,6 +12,7 @@ from gossamer.wire import WireError
 REPLY, WHO_LISTENS, LISTENS = 1, 2, 3
 READ, READING, COMMIT, COMMITTED, RELEASE, CONSUMERS = 4, 5, 6, 7, 8, 9
 QUEUE = 10
+LAST_ASKED, LAST = 11, 12
 
 Reader = Callable[[int, bytes], None]
 
@@ -32,6 +34,15 @@ class Mail:
             asyncio.get_running_loop().call_soon(self.read, HandLetter(to, topic, content))
         else:
             self._member.step(LetterWritten(to, topic, content))
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """While something is awaited by letter, letters are read even if the application reads nothing else."""
+        self._member.sockets.expect(1)
+        try:
+            yield
+        finally:
+            self._member.sockets.expect(-1)
 
     def read(self, letter: HandLetter) -> None:
         """A letter has come."""

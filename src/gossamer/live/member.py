@@ -7,7 +7,6 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from math import inf
 from random import Random
 from time import monotonic, time
@@ -68,6 +67,7 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.log_disk import LogDisk, only_serves
 from gossamer.live.pieces import Pieces, holdings
 from gossamer.live.post import Lines, Post
+from gossamer.live.reading import Reading
 from gossamer.live.say import guarded
 from gossamer.live.transport import Address, Datagrams, Transport
 from gossamer.stack import Stack
@@ -133,6 +133,7 @@ class Member:
         self.sent = self._post.sent
         self._pieces = Pieces()
         self._loop = asyncio.get_running_loop()
+        self.sockets = Reading(self._loop, transport, self._arrived)
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
         self._timer: asyncio.Handle | Alarm | None = None
         self._alarm = Alarm(self._wake)
@@ -175,6 +176,7 @@ class Member:
         """Close everything."""
         self._stopped = True
         self.pause()
+        self.sockets.close()
         if self._timer is not None:
             self._timer.cancel()
         self._alarm.close()
@@ -191,17 +193,14 @@ class Member:
         if self._reading:
             self._reading = False
             self.step(Paused())
-            for sock in (self._transport.multicast, self._transport.unicast):
-                self._loop.remove_reader(sock)
+            self.sockets.end()
 
     def resume(self) -> None:
         """Read again."""
         if not self._reading and not self._stopped and not self._offline:
             self._reading = True
             self.step(Resumed())
-            multicast, unicast = self._transport.multicast, self._transport.unicast
-            self._loop.add_reader(multicast, self._transport.read, multicast, partial(self._arrived, aloud=True))
-            self._loop.add_reader(unicast, self._transport.read, unicast, self._arrived)
+            self.sockets.begin()
 
     def disconnect(self) -> None:
         """The network is about to go: announce that we will be back, then send and hear nothing more."""
@@ -255,7 +254,7 @@ class Member:
 
         What the stack asks for when the instant is over waits until the sockets are empty: the timer is due at once.
         """
-        if address == self._own_address:
+        if address == self._own_address or self._offline:
             return  # what we send to the group's address reaches us, too
         self._aloud = aloud
         effects: list[Effect] = []

@@ -21,6 +21,14 @@ def check_group(name: Any, settings: Any) -> None:
         raise WrongType(f"settings must be gossamer.Settings(...), not {_described(settings)}")
 
 
+def check_ttl(ttl: Any) -> None:
+    """Raise unless an event can have this time to live."""
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
+        raise WrongType(f"ttl must be a number of seconds, not {_described(ttl)}")
+    if not 0 < ttl < 1e12:
+        raise NotAnEvent(f"ttl = {ttl}: must be more than 0 seconds")
+
+
 def not_an_event(error: Exception, payloads: Sequence[Any]) -> Exception:
     """The error to raise where publishing met with `error`: it names the payload that is none, if there is one."""
     if isinstance(error, Error):

@@ -66,7 +66,12 @@ class Worker:
 
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these."""
-        self._in_hand.update(map(_PLACE, (item for item in items if isinstance(item, Event))))
+        self._in_hand.update(map(_PLACE, [item for item in items if isinstance(item, Event)]))
+
+    def skipped(self, events: list[Event]) -> None:
+        """These were too old to be read, and are done."""
+        for event in events:
+            self.queue.done(event.sender, event.seqno)
 
     def bound(self, item: Item, *, blocking: bool = False) -> Item:
         """The same item; an event of it can be acknowledged."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from gossamer.core import varint
 from gossamer.kernel.letters import LETTER_BYTES_MAX
+from gossamer.live.codecs import Codec
 from gossamer.live.errors import NobodyListens, NotAnEvent, Timeout
 from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
@@ -54,11 +55,12 @@ class _Asked:
 class Requests:
     """The requests of one member, and its replies to those of others."""
 
-    def __init__(self, group: str, member: Member, inbox: Inbox, mail: Mail) -> None:
+    def __init__(self, group: str, member: Member, inbox: Inbox, mail: Mail, codec: Codec | None) -> None:
         self._group = group
         self._member = member
         self._inbox = inbox
         self._mail = mail
+        self._codec = codec
         self._waiting: dict[int, _Asked] = {}
         self._numbers = count(1)
         self._answerers: dict[str, dict[int, None]] = {}  # by subject: members that answered, or said that they listen
@@ -101,8 +103,9 @@ class Requests:
                 raise asked.error
             asked.ready.clear()
             try:
-                async with asyncio.timeout_at(deadline):
-                    await asked.ready.wait()
+                with self._mail.awaited():
+                    async with asyncio.timeout_at(deadline):
+                        await asked.ready.wait()
             except TimeoutError:
                 return None
         return asked.replies.popleft()
@@ -115,8 +118,10 @@ class Requests:
 
     # Replying.
 
-    def reply(self, event: Event, payload: bytes, attributes: dict[str, Any]) -> None:
+    def reply(self, event: Event, payload: Any, attributes: dict[str, Any]) -> None:
         """Answer a request; returns at once."""
+        if self._codec is not None:
+            payload = self._codec.payload(payload)
         number = int(event.attributes["reply"] or 0)
         if not isinstance(payload, bytes):
             raise not_an_event(TypeError(), [payload])

@@ -57,7 +57,8 @@ class Blocked(NamedTuple):
 
 Item = Event | Lost | Blocked
 Losses = Literal["report", "skip"]
-Start = Literal["now", "new", "last", "beginning"] | Horizon | datetime
+LATEST = "latest-per-subject"
+Start = Literal["now", "new", "last", "beginning", "latest-per-subject"] | Horizon | datetime
 FROM_NOW_ON = ("now", "new", "last")
 """Three words for one thing: `now` is ours, `new` is NATS's, and `last` is the first that we had."""
 WhenFull = Literal["pause", "drop", "raise"]
@@ -103,7 +104,7 @@ class Subscription:
         self._not_from = -1 if echo else inbox.me
         self._inbox = inbox
         self._home = inbox.home
-        self._key = key
+        self.key = key
         self._reports = losses == "report"
         self._events_max, self._bytes_max, self._when_full = room
         self._items: list[Item] = []
@@ -248,6 +249,12 @@ class Subscription:
         except TimeoutError:
             raise Timeout(f"the past was not complete within {timeout} s: {len(self.rewound)} senders") from None
 
+    def past_is(self, items: list[Item]) -> None:
+        """These were before everything that was held back."""
+        if self._early is not None:
+            self._early[:0] = items if self._reports else [item for item in items if isinstance(item, Event)]
+            self.past_known({})
+
     def past_unknown(self, lost: Lost) -> None:
         """The past is lost; it was before everything that was held back."""
         if self._reports and self._early is not None:
@@ -268,7 +275,7 @@ class Subscription:
             self._items += self._early or ()
             self._early = None
             self._end_of_full()
-            self._inbox.unsubscribe(self._key)
+            self._inbox.unsubscribe(self.key)
             self._ready.set()
             self._past_is_here.set()
 
@@ -277,7 +284,7 @@ class Subscription:
         if getattr(self, "_closed", True) or self._home.is_copy:
             return
         with suppress(RuntimeError):  # the loop has ended, and all with it
-            self._home.loop.call_soon_threadsafe(self._inbox.unsubscribe, self._key)
+            self._home.loop.call_soon_threadsafe(self._inbox.unsubscribe, self.key)
 
     async def __aenter__(self) -> Self:
         return self
@@ -316,8 +323,11 @@ class Subscription:
         while (batch := await self.take(timeout)) is not None:
             yield batch
 
-    async def take(self, timeout: float | None = None, *, one_by_one: bool = False) -> list[Item] | None:
+    async def take(self, timeout: float | None = None) -> list[Item] | None:
         """Wait for items and return all that are there, or None at the end; Timeout after `timeout` seconds."""
+        return await self._take(timeout)
+
+    async def _take(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         try:
             while not self._items and not self._reading:
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
@@ -344,9 +354,9 @@ class Subscription:
         For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
         and what was not committed goes to another member of the queue when this one is gone.
         """
-        await self.commit_but(self._reading[self._position :], timeout)
+        await self._commit_but(self._reading[self._position :], timeout)
 
-    async def commit_but(self, unread: list[Item], timeout: float | None) -> None:
+    async def _commit_but(self, unread: list[Item], timeout: float | None) -> None:
         """Commit all that was taken but for these items."""
         if self.acks is None:
             raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
@@ -372,11 +382,21 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
+        if self._inbox.has_ttl:
+            items = self._alive(items)
         if self.acks is not None and items:
             self.acks.taken(items, one_by_one=one_by_one)
         if was_full:
             self._inbox.look()
         return items
+
+    def _alive(self, items: list[Item]) -> list[Item]:
+        """The items but for events that have become too old here; for a queue these are done."""
+        kept = set(map(id, self._inbox.alive([item for item in items if isinstance(item, Event)])))
+        old = [item for item in items if isinstance(item, Event) and id(item) not in kept]
+        if self.queue is not None:
+            self.queue.skipped(old)
+        return [item for item in items if not isinstance(item, Event) or id(item) in kept] if old else items
 
     def _end_of_full(self) -> None:
         """There is room again, or nothing more comes: what was lost meanwhile follows what is there."""
@@ -400,7 +420,7 @@ def _check_choice(name: str, value: object, choices: Any) -> None:
 
 def parse_start(start: Start) -> tuple[int, Horizon] | None:
     """Since when (nanoseconds since the epoch), and from which numbers; None means from now on."""
-    if start in FROM_NOW_ON:
+    if start in FROM_NOW_ON or start == LATEST:
         return None
     if start == "beginning":
         return 0, {}
@@ -410,4 +430,6 @@ def parse_start(start: Start) -> tuple[int, Horizon] | None:
         return max(0, int(start.timestamp() * 1e9)), {}
     if isinstance(start, dict) and all(isinstance(n, int) for pair in start.items() for n in pair):
         return 0, dict(start)
-    raise SettingError(f"start = {start!r}: must be 'now', 'beginning', {{sender: seqno}} or an aware datetime")
+    raise SettingError(
+        f"start = {start!r}: must be 'now', 'beginning', 'latest-per-subject', {{sender: seqno}} or an aware datetime"
+    )

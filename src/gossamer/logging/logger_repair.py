@@ -4,7 +4,8 @@ The first request goes at once, the next each retry period for all that is still
 something itself asks the other loggers in turn with the sender, which keeps it until it is logged.
 
 A logger may be away for a while: nothing is given up for that. But if none has sent anything for `loss_patience`, what
-is asked of them is lost, and so is at once what is asked for after that, until one answers again.
+is asked of them is lost, and so is at once what is asked for after that, until one answers again. Meanwhile a peer may
+have it: where it is known who lives, what is asked of loggers that are silent goes back to the repair before this one.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,9 @@ from gossamer.core.settings import ProtocolSettings
 _CONGESTED_UNANSWERED = 0.5
 _CONGESTED_S = 2.0
 """A logger that answers less than half of what it is asked in a retry period counts as congested for a while."""
+
+_SILENT_TICKS = 2
+"""A logger that was not heard at all for so many retry periods is silent."""
 
 _SEEN_MAX = 500
 """Senders that one gossip acknowledges; if there are more, they take turns."""
@@ -47,6 +51,8 @@ class LoggerRepair(Repair):
         self._tries = 0
         self._vain_ticks = 0  # since a logger has sent anything that was asked for
         self._connected = True
+        self._silent = False  # whether no logger in reach was heard of late
+        self._alive = ladder.signs_of_life() if ladder.settings.suspect_after else None
         self._congested_until = 0.0
         self._timer = ladder.timer(self._tick)
         self._soon = ladder.timer(self._ask_again)
@@ -91,7 +97,8 @@ class LoggerRepair(Repair):
     def ready(self) -> bool:
         """Whether anybody in reach can be asked; a logger can turn to the senders themselves."""
         roster = self.ladder.roster
-        return self.ladder.is_logger or any(logger in roster.members for logger in roster.loggers)
+        in_reach = any(logger in roster.members for logger in roster.loggers)
+        return self.ladder.is_logger or (in_reach and not self._silent)
 
     def _hopes(self) -> bool:
         """Whether there is anybody to wait for: a logger that is away will be back."""
@@ -143,16 +150,33 @@ class LoggerRepair(Repair):
         if not self._hopes():
             self._pass_on_everything(now, "no logger", out)
             return
+        self._silent = self._are_silent(now)
         if self._is_out_of_patience():
             self._pass_on_everything(now, "no logger answered", out)
+        elif self._silent:
+            self._hand_back(now, out)
         self._judge(now)
         self._asking.tick(now)
         if self._asking.wanted:
             self._tries += 1
-            self._vain_ticks += self._connected
             self._ask(now, None, out)
             self._asking.age()
+        if self._asking.wanted or self._silent:
+            self._vain_ticks += self._connected
             self._timer.set(now + self.ladder.settings.retry_period)
+
+    def _are_silent(self, now: float) -> bool:
+        """Whether a peer may do more than any logger: there is another repair, and no logger is heard."""
+        if self._alive is None or self.ladder.is_logger or self.ladder.gaps.repairs[0] is self:
+            return False
+        before = now - _SILENT_TICKS * self.ladder.settings.retry_period
+        return all(self._alive.get(logger, 0.0) < before for logger in self.ladder.roster.loggers)
+
+    def _hand_back(self, now: float, out: Effects) -> None:
+        """The first repair tries for as long as there is no logger, and then it is our turn again."""
+        for sender, first, last in self._everything():
+            self._asking.remove(sender, first, last)
+            self.ladder.gaps.repairs[0].repair(now, sender, first, last, out)
 
     def _is_out_of_patience(self) -> bool:
         """Ticks are counted, not time: a member that stood still itself has not waited."""
@@ -161,10 +185,12 @@ class LoggerRepair(Repair):
 
     def _pass_on_everything(self, now: float, why: str, out: Effects) -> None:
         """What only a logger could repair is lost, unless another repair follows."""
-        wanted = [(s, *part) for s, numbers in self._asking.wanted.items() for part in numbers.ranges()]
-        for sender, first, last in wanted:
+        for sender, first, last in self._everything():
             self._asking.remove(sender, first, last)
             self.ladder.gaps.escalate(now, self, sender, first, last, why, out)
+
+    def _everything(self) -> list[tuple[int, int, int]]:
+        return [(s, *part) for s, numbers in self._asking.wanted.items() for part in numbers.ranges()]
 
     def _judge(self, now: float) -> None:
         """000 §8: notice a congested logger by what it leaves unanswered."""

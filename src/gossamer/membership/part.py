@@ -1,9 +1,9 @@
 """A member's part in the change of one view: what it has promised and agreed to, and what it lacks of that view."""
 
-from gossamer.core.effects import Unicast
+from gossamer.core.effects import Multicast, Unicast
 from gossamer.core.ladder import Effects, Ladder
-from gossamer.core.messages import Request
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.messages import Request, RequestFor
+from gossamer.core.packet_sets import Horizon, PacketSets, put
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import FlushAnswer, NewView
 from gossamer.membership.view_change import AgreedView
@@ -38,11 +38,20 @@ class Part:
 
     def answer(self, attempt: int) -> FlushAnswer:
         """What we have, and what we have agreed to before."""
-        if self._accepted is None:
-            return FlushAnswer(self.view.number, attempt, self.have())
-        by, agreed = self._accepted
-        known = agreed.attempt, agreed.entries, agreed.cut, agreed.starts
-        return FlushAnswer(self.view.number, attempt, self.have(), by, *known)
+        answer = FlushAnswer(self.view.number, attempt, self.have(), self._kept())
+        if self._accepted is not None:
+            answer.by, agreed = self._accepted
+            answer.accepted_attempt, answer.entries = agreed.attempt, agreed.entries
+            answer.cut, answer.starts = agreed.cut, agreed.starts
+        return answer
+
+    def _kept(self) -> PacketSets:
+        """What we could give to others: where members keep different packets that is not all that we have."""
+        kept: PacketSets = {}
+        for sender, last in self.have().items():
+            if last >= 0:
+                put(kept, sender, self._ladder.buffer.kept_of(sender, RangeSet.span(0, last)))
+        return kept
 
     def have(self) -> Horizon:
         """How far we have each sender's packets in order."""
@@ -63,9 +72,14 @@ class Part:
         """Take in the packets of this view up to its cut, and no others."""
         for sender in self.view.members:
             if sender != self._ladder.me:
-                self._ladder.gaps.end(now, sender, cut.get(sender, -1), out)
+                self.end_stream(now, sender, cut.get(sender, -1), out)
 
-    def lacks(self) -> dict[int, RangeSet]:
+    def end_stream(self, now: float, sender: int, last: int, out: Effects) -> None:
+        """Take in what is missing of `sender` up to `last`; what is here and was not delivered may come again."""
+        self._ladder.gaps.end(now, sender, last, out)
+        self._ladder.buffer.drop(now, sender, self._ladder.streams.prefix_of(sender) + 1, out)
+
+    def lacks(self) -> PacketSets:
         """What is missing of this view."""
         streams = {s: self._ladder.streams.get(s) for s in self.view.members if s != self._ladder.me}
         return {sender: s.missing for sender, s in streams.items() if s is not None and s.missing}
@@ -73,9 +87,13 @@ class Part:
     def ask(self, message: NewView, out: Effects, *, again: bool) -> bool:
         """Ask for what is lacking; returns whether anything is.
 
-        If the one that has it all does not answer, somebody else may have it by now.
+        If the one that has it all does not answer, somebody else may have it by now. Where members keep different
+        packets everybody is asked then: there may be one that keeps it, and no time to go from one to the next.
         """
         me, lacking = self._ladder.me, self.lacks()
+        if lacking and again and self._ladder.buffer.selects:
+            out.append(Multicast(RequestFor(me, {sender: numbers.copy() for sender, numbers in lacking.items()})))
+            return True
         others = [entry.member for entry in message.entries if entry.member != me]
         for sender, numbers in lacking.items():
             holder = message.holders.get(sender, me)
@@ -84,6 +102,16 @@ class Part:
             if holder != me:
                 out.append(Unicast(holder, Request({sender: numbers.copy()})))
         return bool(lacking)
+
+    def why_out(self, message: NewView) -> str:
+        """Why we are not in the next view, as far as can be told from here."""
+        for sender, last in self.have().items():
+            cut = message.cut.get(sender, -1)
+            if last > cut:
+                return f"excluded from view {message.view}: the others cannot get packet {cut + 1} of member {sender}"
+            if last < cut:
+                return f"excluded from view {message.view}: nobody has packet {last + 1} of member {sender}"
+        return f"excluded from view {message.view}"
 
     def agree(self) -> None:
         """Nothing is lacking for the next view."""

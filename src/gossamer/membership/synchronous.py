@@ -2,15 +2,19 @@
 
 The group goes from view to view, and members that go from one to the next together have delivered the same packets in
 it. The oldest member that lives coordinates. To change the view it asks the others to flush: they send nothing new,
-take in nothing more of members that are out, and say how far they have each sender's packets in order. The most that
-anybody has is the cut of the view: it proposes the next view with that cut, members fetch what they lack of it from
-those that have it, and agree; when most of the last view agree, the view is decided (`view_change.py`), and installed
-by each member as soon as it has everything up to the cut. If the coordinator is not heard of any more, the next one
-makes a further attempt. A flush always ends in a new view, if only in one with the same members.
+take in nothing more of members that are out, and say how far they have each sender's packets in order, and what they
+keep. The most that anybody has is the cut of the view: it proposes the next view with that cut, members fetch what they
+lack of it from those that have it, and agree; when most of the last view agree, the view is decided (`view_change.py`),
+and installed by each member as soon as it has everything up to the cut. If the coordinator is not heard of any more,
+the next one makes a further attempt. A flush always ends in a new view, if only in one with the same members.
+
+Members of which some have a packet that others lack and nobody keeps cannot go on together: the smaller side is left
+out of the next view, as if the network were cut (003 §8). A member that finds nobody to give it a packet asks for a
+flush, in which that comes out.
 
 The last view's majority goes on (its half with the oldest member, if it is cut in halves); any other part stands still,
 says so, and is told that it was excluded when it hears of the others again: then its members join anew, as they do
-after a crash. So does a member that cannot get a packet (003 §8).
+after a crash. So do members that are left out because of a packet.
 
 A member that is not heard for `exclude_after` is excluded. The shorter that is, the sooner the group goes on without
 a member that crashed, and the more often one is excluded that was only slow: that is the trade-off of 004 §2.
@@ -56,6 +60,7 @@ class Synchronous(Membership):
     self_organized = True
     only_members = True
     asks = True
+    agreed = True
     outside = (NewView, Excluded)
     from_strangers = (EnterView, ViewBeat, Flush, NewView, Excluded, Leave, ViewReady)
 
@@ -135,13 +140,20 @@ class Synchronous(Membership):
             return ""
         return f"no majority of view {part.view.number} is in reach" if self._cut_off else "the view changes"
 
-    def resign(self, now: float, why: str, out: Effects) -> bool:
-        """Only in the middle of a view, and with the coordinator in reach: else we wait."""
+    def changing(self) -> bool:
+        """Until all members are known to be in this view, and none of them flushes."""
+        return not self._settled or self._part is None or self._part.flushes_since is not None
+
+    def stuck(self, now: float, out: Effects) -> bool:
+        """Have the view changed: in the flush everybody says what it keeps, and so who can go on with whom."""
         part = self._part
-        alone = self._coordinates() and bool(self._watch.silent(now))
-        if part is None or part.flushes_since is not None or alone or self._watch.doubts(now):
+        if part is None or part.flushes_since is not None:
             return False
-        self._join_anew(why, out)
+        part.attempts = max(part.attempts, 1)
+        if self._coordinates():
+            self._look(now, part, out)
+        else:
+            out.append(Unicast(self._watch.coordinator, self._sign_of_life(part)))
         return True
 
     # Signs of life.
@@ -167,8 +179,7 @@ class Synchronous(Membership):
             self._look(now, part, out)
 
     def _sign_of_life(self, part: Part) -> ViewBeat:
-        attempt = 0 if part.flushes_since is None else part.promised[0]
-        return ViewBeat(part.view.number, attempt, self._settled)
+        return ViewBeat(part.view.number, max(part.attempts, part.promised[0]), self._settled)
 
     def _coordinates(self) -> bool:
         return self._part is not None and self._watch.coordinator == self.ladder.me
@@ -362,7 +373,7 @@ class Synchronous(Membership):
             self._promise(now, part, flush.attempt, source, out)
             for member in flush.out:
                 if part.view.knows(member):
-                    self.ladder.gaps.end(now, member, -1, out)
+                    part.end_stream(now, member, -1, out)
             self._say(now, source, part.answer(flush.attempt), self._flush_answered, out)
 
     def _say(self, now: float, to: int, message: Any, ourselves: MessageHandler, out: Effects) -> None:
@@ -389,14 +400,18 @@ class Synchronous(Membership):
         elif message.view <= part.view.number or not (message.decided or part.may_agree(source, message)):
             return
         elif message.decided and not among_them:
-            self._go(f"excluded from view {message.view}", out)
+            self._go(part.why_out(message), out)
         elif message.view > part.view.number + 1:
             self._go(f"view {message.view} came after view {part.view.number}", out)
-        elif exceeds(part.have(), message.cut):  # told of another proposal before, which came to nothing
-            if message.decided:
+        elif self._stays(message) and exceeds(part.have(), message.cut):
+            if message.decided:  # told of another proposal before, which came to nothing
                 self._go(f"delivered more than belongs to view {part.view.number}", out)
         else:
             self._prepare(now, source, part, message, out)
+
+    def _stays(self, message: NewView) -> bool:
+        """Whether we have to complete this view: not if we are out anyway, and only agree that it may end."""
+        return self._leaving or any(self._is_me(entry) for entry in message.entries)
 
     def _is_me(self, entry: MemberEntry) -> bool:
         return entry.member == self.ladder.me and entry.freshness == self._freshness
@@ -420,7 +435,7 @@ class Synchronous(Membership):
         """If nothing is lacking of this view, agree to the next, or install it."""
         assert part.next is not None
         source, message = part.next
-        if part.ask(message, out, again=again):
+        if self._stays(message) and part.ask(message, out, again=again):
             return
         if message.decided:
             self._install(now, message, out)

@@ -10,7 +10,8 @@ number, whatever coordinators come and go.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.packet_sets import Horizon, PacketSets, union
+from gossamer.core.ranges import RangeSet
 from gossamer.core.views import FlushAnswer, MemberEntry, NewView
 
 
@@ -65,12 +66,13 @@ class ViewChange:
 
     def propose(self, joining: dict[int, tuple[MemberEntry, int]], leaving: Collection[int]) -> NewView:
         """The view to propose, once all have answered: what somebody has agreed to before, or else a new one."""
-        holders, cut = self._longest()
         latest = self._agreed_before()
+        together = list(self.answers) if latest is not None else self._together()
+        holders, cut = self._longest(together)
         if latest is not None:
             entries, cut, starts = latest.entries, latest.cut, latest.starts
         else:
-            stay = [e for e in self.view.entries if e.member in self.answers and e.member not in leaving]
+            stay = [e for e in self.view.entries if e.member in together and e.member not in leaving]
             come = [entry for entry, _ in joining.values() if entry.member not in self.answers]
             entries = stay + come
             # One number is left out: whoever has not heard of the new view finds a gap that nobody can fill, and
@@ -83,21 +85,50 @@ class ViewChange:
     def _agreed_before(self) -> FlushAnswer | None:
         """The answer with the latest view that anybody has agreed to, if it can have been decided.
 
-        It cannot if somebody has more than its cut: then that member was told of a later proposal, which was another
-        only because most had not agreed to this one, and had promised that they never would.
+        It cannot if somebody of it has more than its cut: then that member was told of a later proposal, which was
+        another only because most had not agreed to this one, and had promised that they never would. Of members that
+        are not in it nothing follows: they may have had more all the time.
         """
         agreed = [answer for answer in self.answers.values() if answer.entries]
         latest = max(agreed, key=lambda answer: (answer.accepted_attempt, answer.by), default=None)
-        if latest is None or any(exceeds(answer.have, latest.cut) for answer in self.answers.values()):
+        members = [] if latest is None else [entry.member for entry in latest.entries]
+        if latest is None or any(exceeds(self.answers[m].have, latest.cut) for m in members if m in self.answers):
             return None
         return latest
 
-    def _longest(self) -> tuple[Horizon, Horizon]:
+    def _together(self) -> list[int]:
+        """The members that can go on together: each can get what it lacks of what any of them has.
+
+        If some have a packet that others lack and nobody keeps, there is a partition in the membership (003 §8), as if
+        the network were cut between them. The larger side goes on, or the one with the oldest member.
+        """
+        together = [member for member in self.view.members if member in self.answers]
+        kept: PacketSets = {}
+        for answer in self.answers.values():
+            kept = union(kept, answer.kept)
+        for sender in self.view.members:
+            while (lost := self._out_of_reach(sender, together, kept)) is not None:
+                have = [member for member in together if self._has(member, sender) >= lost]
+                lack = [member for member in together if self._has(member, sender) < lost]
+                oldest = have if together[0] in have else lack
+                together = max(have, lack, key=lambda side: (len(side), side is oldest))
+        return together
+
+    def _has(self, member: int, sender: int) -> int:
+        return self.answers[member].have.get(sender, -1)
+
+    def _out_of_reach(self, sender: int, together: list[int], kept: PacketSets) -> int | None:
+        """The first packet of `sender` that some of these members have, some lack, and nobody keeps."""
+        ends = [self._has(member, sender) for member in together]
+        gaps = kept.get(sender, RangeSet()).gaps(min(ends) + 1, max(ends)) if min(ends) < max(ends) else []
+        return next((first for first, _ in gaps), None)
+
+    def _longest(self, among: list[int]) -> tuple[Horizon, Horizon]:
         """For each sender the member that has most of it in order, the sender itself if it answered, and how much."""
         holders: Horizon = {}
         cut: Horizon = {}
         for sender in self.view.members:
-            who = [sender] if sender in self.answers else list(self.answers)
+            who = [sender] if sender in among else among
             holders[sender] = max(who, key=lambda member: self.answers[member].have.get(sender, -1))
             cut[sender] = self.answers[holders[sender]].have.get(sender, -1)
         return holders, cut

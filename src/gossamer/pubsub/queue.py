@@ -7,9 +7,9 @@ it, it is an *orphan*, which the rule gives to one of the members there are now.
 goes to another. So an event is handled at least once as long as one member of the queue that heard it is there.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from zlib import crc32
@@ -78,9 +78,12 @@ class Queue(Generic[T]):
     def arrived(self, events: list[T]) -> list[T]:
         """Events of one sender whose turn has come."""
         mine: list[T] = []
-        for seqno, group in groupby(events, _SEQNO):
-            some = list(group)
-            mine += self._arrived(some[0][3], seqno, some)
+        first = 0
+        while first < len(events):  # packets hold many events: look for where each ends, not at every one
+            seqno = events[first][4]
+            end = bisect_right(events, seqno, first, key=_SEQNO)
+            mine += self._arrived(events[first][3], seqno, events[first:end])
+            first = end
         return mine
 
     def _arrived(self, sender: int, seqno: int, events: list[T]) -> list[T]:

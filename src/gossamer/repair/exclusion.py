@@ -1,8 +1,9 @@
-"""The last link of a chain that loses nothing: a member that nobody gives a packet leaves the group, and joins anew.
+"""The last link of a chain that loses nothing: what nobody gives a member is found out about by a new view.
 
 003 §8: protocols that do not allow a member to miss a packet can simulate a partition in the membership when one cannot
-be recovered. A member that is cut off, or waits for a new view, has no reason to think that nobody has the packet: then
-the gap goes back to the first repair.
+be recovered. Who is on which side is decided by all, in the flush of the view (`membership.view_change`): a member that
+left by itself would take the majority away if most lack the packet. While the view changes nobody knows whether the
+packet can be had: then the gap goes back to the first repair.
 """
 
 from gossamer.core.declares import AGREED_VIEWS, NEVER_LOST, Declares
@@ -26,6 +27,5 @@ class Exclusion(Repair):
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It is our turn: nobody had them."""
-        gaps = self.ladder.gaps
-        if not self.ladder.membership.resign(now, f"nobody has packet {first} of member {sender}", out):
-            gaps.repairs[0].repair(now, sender, first, last, out)
+        if not self.ladder.membership.stuck(now, out):
+            self.ladder.gaps.repairs[0].repair(now, sender, first, last, out)

@@ -190,9 +190,8 @@ class Srm(Repair):
 
     def repair_heard(self, now: float, run: Run) -> None:
         """A repair of packets that are here: we need not send it."""
-        for packet in run:
-            if self.answers.heard(now, packet):
-                self._repair.set(self.answers.next_due())
+        if self.answers.heard(now, run):
+            self._repair.set(self.answers.next_due())
 
     def _repairs_due(self, now: float, out: Effects) -> None:
         self.answers.send_due(now, out)

@@ -13,7 +13,7 @@ from gossamer.core.effects import Multicast
 from gossamer.core.ids import PEER
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Repair
-from gossamer.core.packets import Packet
+from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.repair.srm_timers import Spread, distance
 
@@ -59,10 +59,9 @@ class Answers:
 
     def asked(self, now: float, requester: int, sender: int, numbers: RangeSet) -> None:
         """`requester` lacks these: a timer for each of them that is here."""
-        kept = RangeSet()
-        for keeper in self._ladder.keepers:
-            if not keeper.on_disk:  # who needs the log asks for it
-                kept.update(keeper.kept_of(sender, numbers))
+        kept, *others = [k.kept_of(sender, numbers) for k in self._ladder.keepers if not k.on_disk]  # the log is asked
+        for also in others:
+            kept.update(also)
         room = min(PACKETS_MAX, self._ladder.settings.service_queue - len(self._pending))
         begun = False
         for _, seqno in zip(range(room), kept, strict=False):
@@ -79,15 +78,22 @@ class Answers:
         self._pending[key] = _Answer(now + wait, requester, asked_at)
         heappush(self._heap, (now + wait, *key))
 
-    def heard(self, now: float, packet: Packet) -> bool:
-        """Another one has sent this to everybody; returns whether we were about to."""
-        key = packet.sender, packet.seqno
-        if key not in self._pending and self._quiet.get(key, 0.0) > now:
-            self._repairs.duplicates += 1
-            return False
-        answer = self._pending.pop(key, None)
-        self._done(now, key, answer)
-        return answer is not None
+    def heard(self, now: float, run: Run) -> bool:
+        """Another one has sent this to everybody; returns whether we were about to.
+
+        Everybody hears every repair, and mostly not the first: that takes as little as it can.
+        """
+        pending, quiet = self._pending, self._quiet
+        spared = False
+        for packet in run:
+            key = packet.sender, packet.seqno
+            if key in quiet and quiet[key] > now and key not in pending:
+                self._repairs.duplicates += 1
+                continue
+            answer = pending.pop(key, None)
+            self._done(now, key, answer)
+            spared = spared or answer is not None
+        return spared
 
     def send_due(self, now: float, out: Effects) -> None:
         """Send what nobody else has sent, within the service limit; what has to wait draws another time."""

@@ -136,6 +136,20 @@ class Settings:
         low=0,
         high=100_000,
     )
+    codec: str = _setting(
+        "bytes",
+        "What `publish` takes and `event.value` returns: `bytes`, `str`, `json`, or `msgpack` if it is installed. All "
+        "members of a group should have the same; `event.payload` is the bytes in any case.",
+        choices=("bytes", "str", "json", "msgpack"),
+    )
+    retain: int = _setting(
+        0,
+        "Subjects of which this member keeps the last event, for subscriptions with `start='latest-per-subject'` in "
+        "groups without a logger; 0 keeps none.",
+        unit="subjects",
+        low=0,
+        high=10**7,
+    )
     durable: bool = _setting(
         False,
         "Keep what is published until a logger has it, and let `flush` wait for that, even while no logger is known. "
@@ -200,13 +214,13 @@ class Settings:
             raise SettingError("tuning: name the preset with Settings.protocol, not with tuning['name']")
         if self.protocol not in LIVE_PRESETS:
             raise SettingError(f"protocol = {self.protocol!r}: {SIMULATED_ONLY[self.protocol]}")
+        if self.tuning.get("membership") == "synchronous":
+            raise SettingError(f"tuning: membership = 'synchronous': {SIMULATED_ONLY['virtual-synchrony']}")
         mine = {"ordering": self.order, "when_unlogged": self.when_unlogged, "loss_patience": self.loss_patience}
         durability = {"durable": self.durable, "log_copies": self.copies}
         buffers = LIVE_BUFFERS.get(self.tuning.get("buffering", ""), {})
         live = {**LIVE, **mine, **durability, **numbers, **buffers, **LIVE_PRESETS[self.protocol]}
         protocol = preset(self.protocol, {**live, **self.tuning})
-        if protocol.membership == "synchronous":
-            raise SettingError(f"tuning: membership = 'synchronous': {SIMULATED_ONLY['virtual-synchrony']}")
         if protocol.lists or protocol.priority != "measured":
             raise SettingError("tuning: lists, and a priority other than 'measured', are for simulations only")
         if resumes(protocol) and self.name == _process_name():

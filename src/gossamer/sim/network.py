@@ -87,6 +87,10 @@ class Network:
             self._multicast_unlimited(now, source, tree, size, arrive)
             return
         times = self._spread(now, source, tree, size)
+        at, members = tree.together(times)
+        if at > _NEVER:
+            self._arrive(at, source, members, arrive)
+            return
         groups: dict[float, list[int]] = {}
         for position, member in tree.receivers:
             at = times[position]
@@ -177,43 +181,48 @@ class Network:
 
     def _spread(self, now: float, source: int, tree: Tree, size: int) -> list[float]:
         """When each position of the tree is reached; `_NEVER` where a loss or a full queue is above it."""
-        times, parents, ends, links = tree.scratch, tree.parents, tree.ends, tree.links
-        latencies, per_byte, last, free = tree.latencies, tree.seconds_per_byte, self._last, self._free
+        times, ends, count, lose = tree.scratch, tree.ends, len(tree.links), self._links_lose
         times[0] = now
-        position, count = 1, len(links)
-        lose = self._links_lose
-        loss_at = position + lose.until
+        position, loss_at = 1, 1 + lose.until
         while position < count:
-            at = times[parents[position]]
-            link = links[position]
-            spent = size * per_byte[position]
-            if at < last[link]:
-                at = self._slip_in(at, link, spent)
-            else:
-                if free[link] > at:
-                    if free[link] - at > self._room(per_byte[position], size):
-                        self.queue_drops += 1
-                        loss_at += self._cut_off(source, tree, position, position, size)
-                        position = ends[position]
-                        continue
-                    last[link] = at
-                    at = free[link] + spent
-                else:
-                    last[link] = at
-                    at += spent
-                free[link] = at
-            if position == loss_at:
-                lose.until = 0
-                lost = lose.one() and self._really(link)
-                loss_at = position + 1 + lose.until
+            stop = count if loss_at >= count else int(loss_at) + 1
+            position = self._cross_all(tree, position, stop, size)
+            if position < stop:  # a queue has no room
+                self.queue_drops += 1
+                loss_at += self._cut_off(source, tree, position, position, size)
+                position = ends[position]
+            elif loss_at < count:
+                lost_at, lose.until = position - 1, 0
+                lost = lose.one() and self._really(tree.links[lost_at])
+                loss_at = position + lose.until
                 if lost:
-                    loss_at += self._cut_off(source, tree, position, position + 1, size)
-                    position = ends[position]
-                    continue
-            times[position] = at + latencies[position]
-            position += 1
+                    loss_at += self._cut_off(source, tree, lost_at, position, size)
+                    position = ends[lost_at]
         lose.until = loss_at - count
         return times
+
+    def _cross_all(self, tree: Tree, first: int, stop: int, size: int) -> int:
+        """Cross the links of positions `first .. stop-1`; returns the first one whose queue has no room, or `stop`."""
+        times, last, free = tree.scratch, self._last, self._free
+        part = slice(first, stop)
+        columns = tree.parents[part], tree.links[part], tree.seconds_per_byte[part], tree.latencies[part]
+        for position, parent, link, seconds, latency in zip(range(first, stop), *columns, strict=True):
+            at = times[parent]
+            if at < last[link]:
+                times[position] = self._slip_in(at, link, size * seconds) + latency
+                continue
+            done = free[link]
+            if done > at:
+                if done - at > self._room(seconds, size):
+                    return position
+                last[link] = at
+                done += size * seconds
+            else:
+                last[link] = at
+                done = at + size * seconds
+            free[link] = done
+            times[position] = done + latency
+        return stop
 
     def _room(self, seconds_per_byte: float, size: int) -> float:
         """The longest wait that a queue of full packets causes (what waits is known in seconds, not in packets)."""

@@ -5,8 +5,10 @@ everything below a link is one contiguous range: a loss on a link is a loss of t
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 from gossamer.sim.topology import Topology, routes
 
@@ -18,6 +20,7 @@ class Tree:
     """One source's shortest-path tree, cut back to the branches that lead to members."""
 
     __slots__ = (
+        "_all",
         "_delays",
         "ends",
         "latencies",
@@ -37,6 +40,17 @@ class Tree:
         self.receivers: list[tuple[int, int]] = []  # (position, member), ascending
         self.scratch: list[float] = []  # arrival times, reused by each multicast
         self._delays: list[tuple[float, list[int], list[int]]] = []
+        self._all: tuple[Callable[[list[float]], Any], list[int]] | None = None  # what picks the receivers' times; they
+
+    def together(self, times: list[float]) -> tuple[float, list[int]]:
+        """When a multicast reaches all receivers, and these; a negative time if it does not reach all at once."""
+        if len(self.receivers) < 2:
+            return -1.0, []
+        if self._all is None:
+            self._all = itemgetter(*(at for at, _ in self.receivers)), [member for _, member in self.receivers]
+        pick, members = self._all
+        picked = pick(times)
+        return picked[0] if picked.count(picked[0]) == len(picked) else -1.0, members
 
     def delays(self) -> list[tuple[float, list[int], list[int]]]:
         """Members, with their positions, by how long a packet takes to reach them where bandwidth does not matter."""

@@ -182,6 +182,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("view", NUMBER),
             ("attempt", NUMBER),
             ("have", HORIZON),
+            ("kept", PACKET_SETS),
             ("by", NUMBER),
             ("accepted_attempt", NUMBER),
             ("entries", ENTRIES),

@@ -75,6 +75,16 @@ class Event(NamedTuple):
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
         return name_of(self.sender)
 
+    @property
+    def key(self) -> Attribute:
+        """What `publish(..., key=...)` said: events of one key belong together; None without one."""
+        return self.attributes.get("key")
+
+    @property
+    def value(self) -> Any:
+        """What was published, as `Settings.codec` reads the payload; the payload itself without a codec."""
+        return self.payload
+
     def ack(self) -> Awaitable[None]:
         """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
 

@@ -22,10 +22,10 @@ _WEIGHT_MIN = 1e-6
 
 
 def clustered(spark: SparkSession, demand: Demand, channels: int) -> dict[str, Grouping]:
-    """A grouping by each of the two algorithms."""
+    """A grouping by each of the two algorithms; none where all kinds share a channel, or each can have its own."""
     from pyspark.ml.clustering import BisectingKMeans, KMeans
 
-    if channels < 2 or demand.wants.shape[1] == 0:
+    if channels < 2 or len(demand.weights) <= channels:
         return {}
     points = _points(spark, demand).cache()
     chosen: dict[str, Any] = {"weightCol": "weight", "k": channels, "maxIter": ITERATIONS, "seed": SEED}
