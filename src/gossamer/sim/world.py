@@ -129,14 +129,14 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
-            ReportBlocked: self._report_blocked,
+            ReportBlocked: self._ignore,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
-            ForgetCollected: self._forget,
-            ForgetSender: self._forget,
-            TakeBack: self._take_back,
+            ForgetCollected: self._ignore,
+            ForgetSender: self._ignore,
+            TakeBack: self._ignore,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -412,9 +412,6 @@ class World:
         self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
         self.recorder.lost(self.now, member, effect)
 
-    def _report_blocked(self, member: int, effect: ReportBlocked) -> None:
-        """The trace has it as a `block` row."""
-
     def _refuse(self, member: int, effect: Refuse) -> None:
         self.ledger.refused += 1
 
@@ -431,11 +428,9 @@ class World:
             if by_number.pop(seqno, None) is not None:
                 self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
 
-    def _take_back(self, member: int, effect: TakeBack) -> None:
-        """Nobody lies in a simulation."""
-
-    def _forget(self, member: int, effect: ForgetCollected | ForgetSender) -> None:
-        """Neither the disk nor the ledger of a simulation minds how many senders there were."""
+    def _ignore(self, member: int, effect: TakeBack | ForgetCollected | ForgetSender | ReportBlocked) -> None:
+        """Nobody lies in a simulation, neither disk nor ledger minds how many senders there were, and the trace has a
+        row of its own for an order that is blocked."""
 
     def _replay(self, member: int, effect: Replay) -> None:
         by_number = self.disks[member].log.get(effect.sender, {})
