@@ -35,7 +35,7 @@ MEANINGS = {
     HOLDING_BACK: "an order in which a gap holds back what follows it",
     NEVER_LOST: "a chain of repairs that reports nothing as lost",
     AGREED_VIEWS: "views that all members agree on",
-    ONE_ORDER: "one order for all members",
+    ONE_ORDER: "one order of all packets",
     ONE_MULTICAST: "a first pass that sends each packet once, to everyone",
 }
 

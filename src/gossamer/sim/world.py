@@ -129,14 +129,14 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
-            ReportBlocked: self._ignore,
+            ReportBlocked: self._nothing,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
-            ForgetCollected: self._ignore,
-            ForgetSender: self._ignore,
-            TakeBack: self._ignore,
+            ForgetCollected: self._nothing,
+            ForgetSender: self._nothing,
+            TakeBack: self._nothing,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -428,9 +428,8 @@ class World:
             if by_number.pop(seqno, None) is not None:
                 self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
 
-    def _ignore(self, member: int, effect: TakeBack | ForgetCollected | ForgetSender | ReportBlocked) -> None:
-        """Nobody lies in a simulation, neither disk nor ledger minds how many senders there were, and the trace has a
-        row of its own for an order that is blocked."""
+    def _nothing(self, member: int, effect: Effect) -> None:
+        """Nobody lies in a simulation, `block` rows are in the trace, and nobody minds how many senders there were."""
 
     def _replay(self, member: int, effect: Replay) -> None:
         by_number = self.disks[member].log.get(effect.sender, {})
