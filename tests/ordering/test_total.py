@@ -6,13 +6,19 @@ ever while its sources and its path live. `make soak` runs 200 seeds of each. Re
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
+from gossamer.core.effects import Unicast
+from gossamer.core.inputs import Heard, Published, Started
+from gossamer.core.places import EnterOrder
+from gossamer.core.settings import ProtocolSettings
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
+from gossamer.stack import Stack
 
 STATIC = {"membership": "static"}
 SUSPICIOUS = {"suspect_after": 0.5}
@@ -144,3 +150,14 @@ def test_without_faults_a_packet_needs_two_multicasts_and_an_answer_from_each_ot
     sent = result["packets"]["sent"]
     assert result["overhead_by_kind"]["order"]["packets"] == pytest.approx(sent * (2 + 5), abs=30)
     assert result["latency"]["max"] == pytest.approx(3 * 0.001, rel=0.2), "its place, kept, settled"
+
+
+def test_a_newcomer_begins_where_the_order_is_settled_though_it_is_owed_only_later_packets():
+    members = (0, 1, 2)
+    stack = Stack(0, members, ProtocolSettings(ordering="total", order_patience=1.0), Random(1))
+    stack.step(0.0, Started({}))
+    assert stack.order.standing(0.0)["primary"] == 0
+    stack.step(0.1, Published(b"a", b"b", b"c"))  # they have places, which nobody else is known to keep
+    told = stack.step(0.2, Heard(2, EnterOrder(7, True, {0: 2})))
+    begins = [effect.message.first for effect in told if isinstance(effect, Unicast)]
+    assert begins == [0], "the next graph may give these places to others"

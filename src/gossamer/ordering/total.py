@@ -226,7 +226,8 @@ class Total(InPlaces):
         if not self._leads() or log is None:
             return
         if message.begins:
-            first = max(log.begin, log.begins_for(message.horizon, list(self.ladder.streams)))
+            begins = log.begins_for(message.horizon, list(self.ladder.streams))
+            first = max(log.begin, min(begins, self._settled))  # what is not settled may be another's in the next graph
             sites = log.sites_at(first)
             placed = {s: last for s, last in log.placed_below(first).items() if s in self.ladder.streams}
             before = log.graph_before(first)
