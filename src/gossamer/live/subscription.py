@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
 from gossamer.core.errors import Misuse
+from gossamer.core.ids import owner_of
 from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
@@ -140,7 +141,7 @@ class Subscription:
 
     def offer(self, events: list[Event], size_bytes: int) -> None:
         """Take these events, all of one sender, unless there is no room."""
-        if events[0].sender == self._not_from:
+        if owner_of(events[0].sender) == self._not_from:
             return
         if self.queue is not None:
             events = self.queue.arrived(events)
