@@ -61,6 +61,7 @@ class Path:
         "_full",
         "_loss_before_cut",
         "_narrow",
+        "_narrow_at",
         "_rate_before_cut",
         "_rate_before_drain",
         "_starting",
@@ -82,6 +83,7 @@ class Path:
         self._adapted_at = now
         self._best: deque[tuple[float, float]] = deque()  # when, and the delivered rates that were the best since
         self._narrow = inf  # what came while packets came further apart than they were sent
+        self._narrow_at = now
         self._full = inf  # the longest queue at which there were losses: there may not be room for more
         self._drain_until = self._drained_at = now
         self._cut_at = -inf
@@ -143,10 +145,10 @@ class Path:
             if limited or self.meter.queueing > self.target:  # else what was delivered is what was published
                 self.rate = self._carried() * _START_CUT
             return
-        if self.meter.stretch > _STRETCHED:
-            self._narrow = self.delivered
-        elif self.delivered > self._narrow:
-            self._narrow = inf
+        if self.meter.stretch > _STRETCHED and self.meter.sent > _AS_INTENDED * self.rate:
+            self._narrow, self._narrow_at = self.delivered, now
+        elif self.delivered > self._narrow or now - self._narrow_at > 2 * self.meter.feedback:
+            self._narrow = inf  # it may have been a host that stood still
         if limited:
             self._grow(now, 2 * self.delivered)
             self.rate = min(self.rate, _STRETCHED * self._narrow)

@@ -142,6 +142,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._is_over = False
         self._callbacks = Callbacks()
         self._codec = codec_of(settings.codec)
+        if self._codec is not None:
+            self.__dict__["publish"] = self._publish_value  # so that a codec costs only the groups that have one
         self._past: Past = NOT_JOINED
         self._mail: Mail = NOT_JOINED
         self._requests: Requests = NOT_JOINED
@@ -364,14 +366,17 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
         for it.
         """
-        if self._codec is not None:
-            payload = self._codec.payload(payload)
-        if "ttl" in attributes:
+        if attributes and "ttl" in attributes:
             check_ttl(attributes["ttl"])
         try:
             return self._outboxes.publish(subject, payload, attributes or None)
         except (TypeError, ValueError) as error:
             raise not_an_event(error, [payload]) from None
+
+    def _publish_value(self, subject: str, value: Any = b"", /, **attributes: Any) -> PacketId:
+        """`publish`, in a group with a codec."""
+        assert self._codec is not None
+        return Group.publish(self, subject, self._codec.payload(value), **attributes)
 
     async def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""

@@ -349,9 +349,10 @@ class Subscription:
         return begun[self._position :] + taken if begun else taken
 
     @at_home
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds.
 
+        With `wait=False` it is on its way when this returns: as safe, since what is not kept comes again, and faster.
         For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
         and what was not committed goes to another member of the queue when this one is gone.
         """

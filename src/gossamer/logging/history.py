@@ -113,5 +113,5 @@ class History(Rung):
         """What is wanted of a sender, was sent before we came, and is in no log: it may be on its way there."""
         for sender, first in wish.positions.items():
             stream = self.ladder.streams.get(sender)
-            if stream is not None and sender not in held and first < stream.start:
-                held[sender] = RangeSet.span(first, stream.start - 1)
+            if stream is not None and sender not in held and max(first, 0) < stream.start:
+                held[sender] = RangeSet.span(max(first, 0), stream.start - 1)

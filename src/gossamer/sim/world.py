@@ -118,14 +118,14 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
-            ReportBlocked: self._report_blocked,
+            ReportBlocked: self._nothing,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
-            ForgetCollected: self._ignore,
-            ForgetSender: self._ignore,
-            TakeBack: self._ignore,
+            ForgetCollected: self._nothing,
+            ForgetSender: self._nothing,
+            TakeBack: self._nothing,
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -405,9 +405,6 @@ class World:
         self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
         self.recorder.lost(self.now, member, effect)
 
-    def _report_blocked(self, member: int, effect: ReportBlocked) -> None:
-        """The trace has it as a `block` row."""
-
     def _refuse(self, member: int, effect: Refuse) -> None:
         self.ledger.refused += 1
 
@@ -420,8 +417,8 @@ class World:
         for seqno in self.disks[member].delete(effect.sender, effect.first, effect.last):
             self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
 
-    def _ignore(self, member: int, effect: ForgetCollected | ForgetSender | TakeBack) -> None:
-        """Neither disk nor ledger of a simulation mind how many senders there were, and nobody lies in it."""
+    def _nothing(self, member: int, effect: Effect) -> None:
+        """Nobody lies in a simulation, `block` rows are in the trace, and nobody minds how many senders there were."""
 
     def _replay(self, member: int, effect: Replay) -> None:
         for packet in self.disks[member].read(effect.sender, effect.first, effect.last):
