@@ -149,6 +149,20 @@ def test_a_member_that_joined_with_a_lie_hears_what_comes():
     assert table.numbers(READER, SENDER)[-10:] == list(range(10))
 
 
+def test_a_lie_below_a_lie_does_not_say_where_the_sender_is():
+    table = table_of(members=2)
+    for member in (LOGGER, READER):
+        table.seat(member, (SENDER, READER, LOGGER), Started({SENDER: 5 * FAR}))
+    table.stacks.pop(SENDER)
+    table.seat(SENDER, (SENDER, READER, LOGGER))
+    lie_to_all(table, Data(Packet(SENDER, 2 * FAR, LIE)))
+    table.settle()
+    stream = table.stacks[READER].streams[SENDER]
+    assert (stream.start, stream.next) == (0, 0)
+    publish(table, 3)
+    assert table.numbers(READER, SENDER)[-3:] == [0, 1, 2]
+
+
 def test_a_logger_that_was_restarted_replaces_the_lies_in_its_log():
     table = table_of()
     lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))

@@ -132,6 +132,7 @@ class Stream:
         It is forgotten, as if nobody had ever spoken of it. Returns from where on the sender was not heard, `since` at
         least, and what of that was given up, or taken for heard, because of such lies: it is now awaited again.
         """
+        since = min(since, last + 1)  # or it was a lie, too
         if since < self.start:  # we began too late, because of a lie
             self.abandoned.add(since, self.start - 1)
             self.start = since
