@@ -6,7 +6,7 @@ Where places come from is not decided here (`total.py`); what waits for its turn
 from math import inf
 from typing import Any
 
-from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
+from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, ONE_ORDER, Declares
 from gossamer.core.effects import Note, ReportBlocked
 from gossamer.core.ids import FIRST_PASS, Phase
 from gossamer.core.ladder import Effects, Ladder
@@ -46,7 +46,7 @@ class InPlaces(Order):
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """One order, and in it that of each sender."""
-        return Declares(promises=("agreement", "fifo"), provides=(HOLDING_BACK,), excludes=(AGREED_VIEWS,))
+        return Declares(promises=("agreement", "fifo"), provides=(HOLDING_BACK, ONE_ORDER), excludes=(AGREED_VIEWS,))
 
     # What others may want to know.
 
