@@ -1,106 +1,101 @@
-"""How long it takes to find a channel map: the log of a group with 10,000 subjects, 1,000 subscribers, 16 channels.
+"""What a member pays that listens to 1 of 16 channels, next to one that listens to all: processor time, in one run.
 
-Makes a log (subjects by Zipf's law, payloads of 100 bytes, packets as large as loopback allows) and a table of
-interests, then runs `gossamer pipeline channels` as a user would, in a process of its own, and prints the seconds of
-each part. Making the log is not part of the measurement. The log is in the page cache, so the disk plays no part.
-
-Run it with `python benchmarks/bench_channels.py [EVENTS] [FOLDER]`; 10 million events take about 1.5 GB of disk. With a
-folder, log and interests stay there and are used again.
+A publisher sends events of 16 subjects, each of which has a channel. A third member listens to nothing: what it takes
+is the price of being a member. Run it alone: `python benchmarks/bench_channels.py`. It does not show what a network
+card spares a host: everything is on loopback.
 """
 
-from __future__ import annotations
-
-import csv
+import argparse
+import asyncio
 import json
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
+import multiprocessing
+from multiprocessing.connection import Connection
+from time import perf_counter, process_time
 
-import numpy as np
+import gossamer
+from gossamer.pubsub.channel_map import ChannelMap, Rule
 
-from gossamer.core.messages import Data
-from gossamer.core.packets import Packet
-from gossamer.pipeline.channels.workload import Workload, demand, subject_names
-from gossamer.store import LogEntry, open_store
-from gossamer.wire import Header, encode
-from gossamer.wire.codec import DATA_BYTES
-from gossamer.wire.events import Packer
-
-SENDERS, PAYLOAD, DATAGRAM_BYTES, BATCH = 4, bytes(100), 65_507, 200
-LOAD = Workload()
+CHANNELS = 16
+EACH = 100
+"""Events of one subject that are published together."""
+MAP = ChannelMap(1, CHANNELS + 1, tuple(Rule(f"s.{n}", n + 1) for n in range(CHANNELS)))
 
 
-def fill(store_path: Path, events: int) -> None:
-    """Write the log: each sender publishes its part of the events."""
-    names, shares = subject_names(LOAD), demand(LOAD).weights
-    random = np.random.default_rng(1)
-    with open_store(store_path) as store:
-        for sender in range(1, SENDERS + 1):
-            packer, entries, seqno = Packer(DATAGRAM_BYTES - DATA_BYTES), [], 0
-            for subject in random.choice(len(names), events // SENDERS, p=shares):
-                if not packer.add(names[subject], PAYLOAD, {}):
-                    entries.append(entry(sender, seqno, packer))
-                    packer.add(names[subject], PAYLOAD, {})
-                    seqno += 1
-                    if len(entries) == BATCH:
-                        store.append(entries)
-                        entries = []
-            store.append([*entries, entry(sender, seqno, packer)])
+def place(port: int) -> gossamer.Settings:
+    return gossamer.Settings(address=f"239.192.77.177:{port}", interface="127.0.0.1")
 
 
-def entry(sender: int, seqno: int, packer: Packer) -> LogEntry:
-    body = packer.body(1_700_000_000_000_000_000 + seqno * 1_000_000)
-    return LogEntry(sender, seqno, 0, encode(Header(7, sender), Data(Packet(sender, seqno, body))))
+async def subscribe(port: int, pattern: str, pipe: Connection) -> None:
+    """Read until told to stop; then say how many events came and what they cost."""
+    async with gossamer.join("bench channels", place(port)) as group:
+        subscription = group.subscribe(pattern)
+        count = 0
+
+        async def read() -> None:
+            nonlocal count
+            async for batch in subscription.batches():
+                count += len(batch)
+
+        reading = asyncio.ensure_future(read())
+        pipe.send("joined")
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, pipe.recv)  # the map is in use
+        before = process_time()
+        await loop.run_in_executor(None, pipe.recv)  # everything is sent
+        pipe.send({"events": count, "cpu_s": process_time() - before})
+        reading.cancel()
 
 
-def write_interests(path: Path) -> None:
-    """Write the table of interests: exact subjects, and for every tenth member a pattern."""
-    names, wants = subject_names(LOAD), demand(LOAD).wants.T.tocsr()
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["member", "pattern"])
-        for member in range(LOAD.members):
-            writer.writerows((member, names[s]) for s in wants.indices[wants.indptr[member] : wants.indptr[member + 1]])
-            if member % 10 == 0:
-                writer.writerow((member, f"market{member % LOAD.communities}.*"))
+def run_subscriber(port: int, pattern: str, pipe: Connection) -> None:
+    asyncio.run(subscribe(port, pattern, pipe))
 
 
-def make(folder: Path, events: int) -> None:
-    """Make the log and the interests, unless an earlier run left them."""
-    if not (folder / "interests.csv").exists():
-        began = time.perf_counter()
-        fill(folder / "store", events)
-        write_interests(folder / "interests.csv")
-        print(f"made a log of {events:,} events in {time.perf_counter() - began:.0f} s", flush=True)
+async def publish(port: int, seconds: float, rate: int, pipes: list[Connection]) -> float:
+    async with gossamer.join("bench channels", place(port)) as group:
+        while len(group.members()) < 1 + len(pipes):
+            await asyncio.sleep(0.05)
+        group.install_channels(MAP)
+        assert await group.channels_used(timeout=30)
+        await asyncio.sleep(1.0)
+        for pipe in pipes:
+            pipe.send("begin")
+        began, sent, payloads = perf_counter(), 0, [bytes(256)] * EACH
+        while (elapsed := perf_counter() - began) < seconds:
+            while sent < elapsed * rate:
+                await group.publish_many(f"s.{sent // EACH % CHANNELS}", payloads)
+                sent += EACH
+            await asyncio.sleep(0.001)
+        await group.flush()
+        await asyncio.sleep(0.5)
+        for pipe in pipes:
+            pipe.send("end")
+        return sent / seconds
 
 
-def measure(folder: Path) -> None:
-    """Find the map, and say how long each part took and what the map is worth."""
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "gossamer", "pipeline", "channels", str(folder / "store")]
-    options = ["--interests", str(folder / "interests.csv"), "--out", str(folder / "channels.toml"), "--json"]
-    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True)
-    seconds = time.perf_counter() - began
-    facts = json.loads(done.stdout)
-    waste = facts["waste"]
-    print(f"mapped {facts['events']:,} events, {facts['subjects']:,} subjects, {facts['members']:,} members")
-    print(f"in {seconds:.1f} s: {', '.join(f'{name} {spent:.1f} s' for name, spent in facts['seconds'].items())}")
-    print(f"waste: {waste['map'] / waste['hashed']:.3f} of hashed, {waste['map'] / waste['one_channel']:.3f} of one")
-    print(f"{facts['rules']:,} rules, {facts['map_bytes']:,} bytes, from the start by {facts['methods']['chosen']}")
-    for name, found in facts["methods"]["waste"].items():
-        start, moved = found["start"] / facts["wanted"], found["improved"] / facts["wanted"]
-        print(f"{name}: {start:.2f} wasted for each wanted, {moved:.2f} after moves")
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=10.0)
+    options.add_argument("--rate", type=int, default=150_000, help="events per second, over all channels")
+    options.add_argument("--port", type=int, default=18_877)
+    given = options.parse_args()
+    context = multiprocessing.get_context("spawn")
+    pipes, children = [], []
+    for pattern in ("s.0", "s.>", "nothing"):
+        mine, its = context.Pipe()
+        child = context.Process(target=run_subscriber, args=(given.port, pattern, its))
+        child.start()
+        assert mine.recv() == "joined"
+        pipes.append(mine)
+        children.append(child)
+    rate = asyncio.run(publish(given.port, given.seconds, given.rate, pipes))
+    one, every, none = (pipe.recv() for pipe in pipes)
+    for child in children:
+        child.join(10)
+        if child.is_alive():
+            child.terminate()
+    ratio = one["cpu_s"] / every["cpu_s"]
+    print(json.dumps({"rate": round(rate), "one": one, "all": every, "none": none, "ratio": round(ratio, 3)}))
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).mkdir(exist_ok=True)
-        make(Path(sys.argv[2]), count)
-        measure(Path(sys.argv[2]))
-    else:
-        with tempfile.TemporaryDirectory() as made:
-            make(Path(made), count)
-            measure(Path(made))
+    main()

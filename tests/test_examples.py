@@ -8,14 +8,19 @@ import inspect
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.live.members import hear_interrupts
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PATIENCE_S = 60
@@ -69,6 +74,54 @@ def test_state_is_the_same_at_every_member_and_at_one_that_joins_later(world, tm
         assert json.loads(ran(world, program, "kitchen", "21.5")) == {"kitchen": 21.5}
         assert json.loads(ran(world, program, "office", "19")) == {"kitchen": 21.5, "office": 19.0}
         assert json.loads(ran(world, program, "kitchen", "22")) == {"kitchen": 22.0, "office": 19.0}
+    finally:
+        logger.terminate()
+        logger.communicate(timeout=PATIENCE_S)
+
+
+def test_each_job_is_done_by_a_worker(world, tmp_path):
+    line = [sys.executable, str(EXAMPLES / "worker_queue.py"), "work"]
+    files = [tmp_path / name for name in ("one", "two")]
+    workers = []
+    try:
+        for file in files:
+            with file.open("w") as out:
+                workers.append(subprocess.Popen(line, env=world, stdout=out, preexec_fn=hear_interrupts))
+        _until(lambda: all(file.read_text().startswith("ready") for file in files))
+        _until(lambda: all(len(m["members"]) == 2 for m in json.loads(ran(world, *MEMBERS_OF_JOBS))))
+        ran(world, str(EXAMPLES / "worker_queue.py"), "send", "20")
+        wanted = {f"done {n}" for n in range(20)}
+        _until(lambda: {line for file in files for line in file.read_text().splitlines()} >= wanted)
+    finally:
+        for worker in workers:
+            worker.send_signal(signal.SIGINT)
+            worker.wait(PATIENCE_S)
+    assert all(len(file.read_text().splitlines()) > 1 for file in files), "both have worked"
+
+
+MEMBERS_OF_JOBS = ("-m", "gossamer", "members", "jobs", "--json")
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_billing_goes_on_where_it_was_and_bills_each_order_once(world, tmp_path):
+    logger = subprocess.Popen(
+        [sys.executable, "-m", "gossamer", "logger", "shop", "--store", str(tmp_path / "log")],
+        env=world,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert "logging group" in logger.stderr.readline()
+        ran(world, "-m", "gossamer", "pub", "shop", "order.placed", "--count", "10")
+        program = [str(EXAMPLES / "durable_billing.py"), str(tmp_path / "bills")]
+        billed = ran(world, *program, "4") + ran(world, *program, "6")
+        assert billed.splitlines() == [f"billed order {n}" for n in range(10)]
     finally:
         logger.terminate()
         logger.communicate(timeout=PATIENCE_S)

@@ -18,6 +18,7 @@ from gossamer.core.inputs import (
     Disconnecting,
     Input,
     LeaveAsked,
+    LetterWritten,
     NamesakeHeard,
     Paused,
     Published,
@@ -27,6 +28,7 @@ from gossamer.core.inputs import (
     Started,
     Woke,
 )
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import (
     Ack,
     AskAll,
@@ -147,6 +149,8 @@ class Liar:
                 lambda: Recall(number()),
                 lambda: Holdings(sets(), rng.choice((0, number())), rng.randrange(3), rng.randrange(3), sets()),
                 lambda: Profile(number(), b"{}"),
+                lambda: Letter(number(), number(), number() % 4, number() % 4, bytes(number() % 50)),
+                lambda: LetterSeen(number(), number() % 4),
                 lambda: Challenge(number()),
                 lambda: Call(number()),
                 lambda: Proof(number()),
@@ -229,7 +233,8 @@ class Liar:
         if chance < 0.17:
             return Published(*(b"x" for _ in range(rng.randrange(1, 4))))
         if chance < 0.18:
-            aside = (Disconnecting(), Reconnected(), Paused(), Resumed(), RewindAsked(0, self.horizon()))
+            letter = LetterWritten(self.who(), 1, bytes(self.rng.randrange(3000)))
+            aside = (Disconnecting(), Reconnected(), Paused(), Resumed(), RewindAsked(0, self.horizon()), letter)
             return rng.choice((*aside, LeaveAsked() if rng.random() < 0.1 else Resumed()))
         try:
             header, message = decode(encode(Header(1, self.who()), self.message(stack)))

@@ -8,8 +8,9 @@ import pytest
 
 from gossamer.core.arrival import arrival
 from gossamer.core.inputs import Started
-from gossamer.core.messages import Data, Gossip, Heartbeat, Here, Message, NeverSent, Request, Where
+from gossamer.core.messages import Data, Gossip, Heartbeat, Message, NeverSent, Request
 from gossamer.core.packets import Packet
+from gossamer.core.questions import Here, Where
 from gossamer.core.ranges import RangeSet
 from tests.papers.hand import Table
 

@@ -16,9 +16,9 @@ HEADINGS = {
     "A group without asyncio": ("SyncGroup", "SyncSubscription"),
     "What comes": ("Event", "Lost", "Notice", "Gap"),
 }
-FOR_ITS_GROUP = {"is_half_full", "offer", "offer_loss", "past_known", "past_unknown", "rest", "wait_for_past"} | {
-    "waits_for_past",
-    "went_on",
+FOR_ITS_GROUP = {
+    *("is_closed", "is_half_full", "marks", "offer", "offer_blocked", "offer_loss", "offer_own"),
+    *("past_is", "past_known", "past_unknown", "rest", "wait_for_past", "waits_for_past", "went_on"),
 }
 """Methods of streams by which their group fills them."""
 BEGINNING = """# API reference

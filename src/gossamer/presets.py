@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gossamer.core.ids import CHANNELS_MAX
 from gossamer.core.schema import SettingError, build
 from gossamer.core.settings import ProtocolSettings
 from gossamer.rungs import REPAIRS, check
@@ -59,6 +60,7 @@ LIVE: Final[Mapping[str, Any]] = {
     "suspect_after": 5.0,
     "unlisten_after": 0.5,
     "hold_bytes": 64 << 20,
+    "channels": CHANNELS_MAX,  # a map may come at any time
 }
 """What live groups set on every machine."""
 LIVE_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {

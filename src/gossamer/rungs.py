@@ -18,7 +18,17 @@ from gossamer.buffering.server import Server
 from gossamer.buffering.shared_gaps import SharedGaps
 from gossamer.buffering.stability import AcknowledgedStability, AgedStability
 from gossamer.buffering.until_stable import UntilStable
-from gossamer.core.declares import COPIES_KEPT, JOINING, LOG_REPAIR, LOGGERS, MEANINGS, Declares
+from gossamer.core.declares import (
+    AGREED_VIEWS,
+    COPIES_KEPT,
+    JOINING,
+    LOG_REPAIR,
+    LOGGERS,
+    MEANINGS,
+    ONE_ORDER,
+    STABILITY_TOLD,
+    Declares,
+)
 from gossamer.core.ladder import Ladder, Rung
 from gossamer.core.parts import Buffer, Keeper, Membership, Order, Pace, Repair
 from gossamer.core.schema import SettingError
@@ -41,6 +51,8 @@ from gossamer.logging.logger import Logger
 from gossamer.logging.logger_repair import LoggerRepair
 from gossamer.logging.refill import Refill
 from gossamer.logging.send_buffer import SendBuffer
+from gossamer.membership.channel_maps import ChannelMaps
+from gossamer.membership.listeners import Listeners
 from gossamer.membership.sponsored import Sponsored
 from gossamer.membership.suspicion import Suspicion
 from gossamer.membership.synchronous import Synchronous
@@ -105,6 +117,8 @@ _SWITCHES: Final[Mapping[str, Declares]] = {  # settings that change what anothe
     "found_after": Declares(needs=(JOINING,)),
     "loggers": Declares(needs=(LOG_REPAIR,), provides=(LOGGERS,)),
 }
+_CHANNELS: Final = Declares(excludes=(AGREED_VIEWS, ONE_ORDER, STABILITY_TOLD))
+"""What all members agree on, in views, in one order or because senders ask them, is one for the whole group as yet."""
 _KERNEL: Final = ("no-bogus", "at-most-once")
 """What the stack itself promises, whatever its rungs."""
 
@@ -147,6 +161,8 @@ def rungs_of(ladder: Ladder) -> Rungs:
     rungs += (*repairs, Confirmation(ladder), Whereabouts(ladder)) if repairs else ()
     rungs += [table[word](ladder) for table, word in _optional(settings) if word in table]
     rungs.append(membership)
+    if settings.channels > 1:
+        rungs += [Listeners(ladder), ChannelMaps(ladder)]
     if membership.self_organized:
         rungs.append(Letters(ladder))  # only live applications write them
     can_leave = repairs and not any(repair.by_multicast for repair in repairs)
@@ -302,6 +318,8 @@ def declared(settings: ProtocolSettings) -> Iterator[tuple[str, str, Declares]]:
     for name, declares in _SWITCHES.items():
         if value := getattr(settings, name):
             yield name, str(value).lower(), declares
+    if settings.channels > 1:
+        yield "channels", str(settings.channels), _CHANNELS
     if settings.log_copies > 1:
         yield "log_copies", str(settings.log_copies), Declares(needs=(LOG_REPAIR,))
     if settings.recovery == "at-least-once":

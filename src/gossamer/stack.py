@@ -7,14 +7,14 @@ says which, `presets.py` has the choices by name).
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
 from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
 from gossamer.core.hearing import Hearing
-from gossamer.core.ids import FIRST_PASS, Phase
+from gossamer.core.ids import ALL_CHANNELS, FIRST_PASS, MEMBER_MASK, Phase, owner_of, stream_of
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -27,7 +27,7 @@ from gossamer.core.inputs import (
     ViewChanged,
     Woke,
 )
-from gossamer.core.ladder import Effects, InputHandler, PacketNumbers, Rung
+from gossamer.core.ladder import Effects, InputHandler, PacketNumbers
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
@@ -38,7 +38,7 @@ from gossamer.core.say import ApplicationSay, WorthRepairing
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Alarm, Timer, Timers
-from gossamer.kernel.hooks import Hooks
+from gossamer.kernel.hooks import Hooks, from_strangers
 from gossamer.kernel.rounds import Rounds
 from gossamer.rungs import rungs_of
 
@@ -59,7 +59,17 @@ class Stack:
             "recoveries",
             "ignored",
         ),
-        *("is_logger", "is_member", "lone_founder", "streams", "roster", "acknowledged"),
+        *(
+            "is_logger",
+            "is_member",
+            "lone_founder",
+            "streams",
+            "own",
+            "wanted_channels",
+            "known_map",
+            "roster",
+            "acknowledged",
+        ),
         *("round_trips", "peers", "repair_queue", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
         *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
@@ -79,10 +89,12 @@ class Stack:
         observed: bool = False,
         siblings: dict[type, Any] | None = None,
         ignored: Counter[str] | None = None,
+        listening: Mapping[int, int] | None = None,
     ) -> None:
         """`observed` if somebody wants to see the buffer change; `siblings` is what stacks of one process may share.
 
-        `ignored` counts, by reason, what was said to this member and not believed.
+        `ignored` counts, by reason, what was said to this member and not believed. `listening` are the channels that
+        `members` listen to, a bit for each; all hear channel 0, and loggers hear all.
         """
         self.me = me
         self.address = address
@@ -98,9 +110,12 @@ class Stack:
         self.restored = Started({})
         self.acknowledged: dict[int, Horizon] = {}
         self.siblings: dict[type, Any] = {} if siblings is None else siblings
-        self.streams = Streams({me: Stream()})
+        self.known_map = 0
+        self.own: dict[int, Stream] = {me: Stream()}
+        self.streams = Streams(self.own)
         self._timers = Timers()
-        self.roster = Roster(me, members, loggers)
+        self.roster = Roster(me, members, loggers, listening=listening or {})
+        self.streams.channels = self.wanted_channels = ALL_CHANNELS if self.is_logger else self.roster.channels_of(me)
         self.round_trips = RoundTrips(wanted=settings.round_trips or settings.selection != "uniform")
         self.peers = Peers(self.roster, settings.selection, settings.view_size, self.round_trips, rng)
         limit, queue, smooth = settings.service_limit, settings.service_queue, settings.request_packets > 0
@@ -132,7 +147,7 @@ class Stack:
         for messages in hooks.messages:
             for kind, handler in messages().items():
                 self._messages.setdefault(kind, []).append(handler)
-        self._from_strangers = _from_strangers(rungs.all) if self.membership.self_organized else None
+        self._from_strangers = from_strangers(rungs.all) if self.membership.self_organized else None
         self._rung_inputs: dict[type, InputHandler] = {}
         for inputs in hooks.inputs:
             self._rung_inputs.update(inputs())
@@ -148,7 +163,7 @@ class Stack:
             if (
                 stream is None
                 or stream.nexts[stream.at] != happened.first
-                or happened.sender == self.me
+                or happened.sender & MEMBER_MASK == self.me
                 or not self.is_member
             ):
                 self._received(now, happened, out)
@@ -186,7 +201,7 @@ class Stack:
 
     def keep_streams_in(self, streams: Streams) -> None:
         """Before it starts: keep what is known of senders there."""
-        streams.only_members = self.streams.only_members
+        streams.only_members, streams.channels = self.streams.only_members, self.streams.channels
         self.streams = streams
         self.gaps.follow(streams)
 
@@ -203,17 +218,24 @@ class Stack:
         """How many packets this member keeps for others."""
         return len(self.buffer) + sum(map(_ask, self._hooks.buffered))
 
-    def settled(self) -> int:
-        """Every packet of this member below this number was sent and, if there is a logger, is logged."""
-        return min([self.streams[self.me].next, *map(_ask, self._hooks.settled)])
+    def following(self, channel: int = 0) -> int:
+        """The number of this member's next packet in `channel`."""
+        stream = self.own.get(stream_of(self.me, channel))
+        return self.first_number if stream is None else stream.next
+
+    def settled(self, channel: int = 0) -> int:
+        """Every packet of this member in `channel` below this number was sent and, if there is a logger, is logged."""
+        stream = stream_of(self.me, channel)
+        return min([self.following(channel), *(int(settled(stream)) for settled in self._hooks.settled)])
 
     def awaits_loggers(self) -> bool:
         """Whether there are loggers, in reach or away, or are to be."""
         return bool(self.roster.loggers) or self.settings.durable
 
-    def unlogged(self) -> int:
-        """The last packet of this member that was let go before any logger had it; -1 if there is none."""
-        return max([-1, *map(_ask, self._hooks.unlogged)])
+    def unlogged(self, channel: int = 0) -> int:
+        """The last packet of this member in `channel` that was let go before any logger had it; -1 if there is none."""
+        stream = stream_of(self.me, channel)
+        return max([-1, *(int(unlogged(stream)) for unlogged in self._hooks.unlogged)])
 
     def unconfirmed(self) -> Horizon:
         """The members in reach that may lack packets of this one, and up to which number each has them all."""
@@ -231,14 +253,15 @@ class Stack:
 
     # Packets.
 
-    def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None:
-        """Make packets of `bodies` and send them, unless the member is full."""
+    def publish(self, now: float, bodies: Sequence[bytes], out: Effects, channel: int = 0) -> None:
+        """Make packets of `bodies` and send them to `channel`, unless the member is full."""
         if reason := self.full():
             out.extend(Refuse(body, reason) for body in bodies)
             return
-        stream = self.streams[self.me]
-        first, me = stream.next, self.me
-        run = [Packet(me, seqno, body) for seqno, body in enumerate(bodies, first)]
+        sender = stream_of(self.me, channel)
+        stream = self.own.get(sender) or self._begin_own(sender)
+        first = stream.next
+        run = [Packet(sender, seqno, body) for seqno, body in enumerate(bodies, first)]
         stream.next = first + len(run)
         if stream.next > self._reserved:
             self._reserved = stream.next - 1 + self.settings.sequence_block
@@ -247,10 +270,15 @@ class Stack:
         self._keep(now, run, out)
         _call(self._hooks.published, now, run, out)
 
+    def _begin_own(self, sender: int) -> Stream:
+        """The first packet to a channel. Numbers are reserved for all channels together."""
+        stream = self.own[sender] = self.streams[sender] = Stream(self.first_number)
+        return stream
+
     def _published(self, now: float, happened: Published, out: Effects) -> None:
-        bodies = self.pace.admit(now, happened.bodies, out)
+        bodies = self.pace.admit(now, happened.bodies, out, happened.channel)
         if bodies:
-            self.publish(now, bodies, out)
+            self.publish(now, bodies, out, happened.channel)
 
     def _wait_for_turn(self, now: float, happened: Received, stream: Stream, out: Effects) -> None:
         if self._at_once:
@@ -265,9 +293,9 @@ class Stack:
         if self._heard_at is not None:
             self._heard_at[happened.source] = now
         sender = happened.sender
-        if sender == self.me and happened.first not in self.streams[sender].missing:
-            return  # an echo or a forgery: nobody knows our packets better than we do
         stream = self.streams.get(sender)
+        if owner_of(sender) == self.me and (stream is None or happened.first not in stream.missing):
+            return  # an echo or a forgery: nobody knows our packets better than we do
         if stream is None or happened.last >= stream.next:
             stream = self.gaps.believe(now, sender, happened.last)
             if stream is None:
@@ -314,7 +342,7 @@ class Stack:
     def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None:
         """A packet that was lost is here after all, because others that came by `phase` say what it was."""
         self.recoveries += 1
-        self._received(now, Received(packet.sender, [packet], phase), out)
+        self._received(now, Received(owner_of(packet.sender), [packet], phase), out)
 
     def _keep(self, now: float, run: Run, out: Effects) -> None:
         if self.buffer.keeps:
@@ -360,7 +388,7 @@ class Stack:
     def install_view(self, now: float, roster: Roster, out: Effects) -> None:
         """The group is another now: the only way to change it."""
         before, self.roster = self.roster, roster
-        if (before.members, before.owed, before.loggers) != (roster.members, roster.owed, roster.loggers):
+        if _shown(before) != _shown(roster):
             self.peers.follow(roster)
             self.gaps.follow_view(roster)
             _call(self._hooks.view_changed, now, before, out)
@@ -379,22 +407,28 @@ class Stack:
 
     def revive(self, now: float, sender: int) -> None:
         """Speak again of a sender that was retired."""
-        self.streams.of(sender)
-        _call(self._hooks.revived, now, sender)
+        if self.streams.hears(sender):
+            self.streams.of(sender)
+            _call(self._hooks.revived, now, sender)
 
     def begin(self, horizon: Horizon) -> None:
         """The member takes part from here on: it is owed what comes after `horizon`."""
         self.is_member = True
         self.order.begun()
         for sender, last in horizon.items():
-            if sender != self.me:
+            if owner_of(sender) != self.me and self.streams.hears(sender):
                 self.streams.begin(sender, last + 1)
-        if horizon.get(self.me, -1) >= self.streams[self.me].next:  # of an earlier life, of which we know nothing else:
-            self._begin_numbers(horizon[self.me] + 1 + self.settings.send_buffer)  # no more can have been on its way
+        mine = {stream: last for stream, last in horizon.items() if owner_of(stream) == self.me}
+        if any(last >= self.own.get(s, self.own[self.me]).next for s, last in mine.items()):
+            # of an earlier life, of which we know nothing else: no more can have been on its way
+            self._begin_numbers(max(mine.values()) + 1 + self.settings.send_buffer)
 
     def _begin_numbers(self, first: int) -> None:
         self.first_number = self._reserved = first
-        self.streams[self.me] = Stream(first)
+        for stream in self.own:
+            del self.streams[stream]
+        self.own = {}
+        self._begin_own(self.me)
 
     def end(self) -> None:
         """The member takes part no more."""
@@ -409,7 +443,8 @@ class Stack:
         self._rounds.start(now)
 
     def _view_given(self, now: float, happened: ViewChanged, out: Effects) -> None:
-        self.install_view(now, Roster(self.me, happened.members, self.roster.loggers), out)
+        roster = Roster(self.me, happened.members, self.roster.loggers, listening=happened.listening)
+        self.install_view(now, roster, out)
 
     def _leave_asked(self, now: float, happened: LeaveAsked, out: Effects) -> None:
         _call(self._hooks.leaving, now, out)
@@ -436,14 +471,9 @@ class Stack:
             handler(now, happened.source, message, out)
 
 
-def _from_strangers(rungs: Sequence[Rung]) -> dict[type, list[Any]]:
-    """The handlers of messages that are heard even from processes outside the view."""
-    found: dict[type, list[Any]] = {}
-    for rung in rungs:
-        handlers = rung.messages() if rung.from_strangers else {}
-        for kind in rung.from_strangers:
-            found.setdefault(kind, []).append(handlers[kind])
-    return found
+def _shown(roster: Roster) -> tuple[Any, ...]:
+    """What rungs know a group by."""
+    return roster.members, roster.owed, roster.loggers, roster.listening
 
 
 def _call(hooks: Sequence[Any], *arguments: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 from gossamer.analysis import redelivery
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
+from tests.papers.test_004_pbcast import Rows
 
 
 def test_crossings_by_hand():
@@ -84,6 +85,24 @@ def _control(members: int, duration: float) -> int:
 def test_recovery_by_hand():
     """100 packets/s missed for 30 s, at 1,000 repairs/s. Reference: 001 §6"""
     assert redelivery.recovery_s(100.0, 30.0, 1000.0) == 3.0
+
+
+def test_a_side_notices_as_soon_as_predicted():
+    """The first election of each member behind the link, over six moments of a period. Reference: 001 §4"""
+    waits = [wait for at in (3.0, 3.04, 3.08, 3.12, 3.16, 3.2) for wait in elections_after(at)]
+    expected = redelivery.notice_s(0.25, 3)
+    assert sum(waits) / len(waits) == pytest.approx(expected, rel=0.1)
+    assert all(abs(wait - expected) <= 0.25 for wait in waits)
+
+
+def elections_after(at: float) -> list[float]:
+    cut = {"at": at, "kind": "partition", "members": [[0, 1, 2], [3, 4, 5]], "for": 3.0}
+    table = {"duration": 5.0, "topology": {"kind": "lan", "members": 6}, "traffic": {"senders": 2, "rate": 20.0}}
+    rows = Rows()
+    simulate(parse(table | {"protocol": {"name": "redelivery"}, "fault": [cut]}), sink=rows)
+    elected = [row for row in rows.all if row[2] == "coordinator" and row[7] == "elected" and row[0] > at * 1e9]
+    first = {row[1]: row[0] / 1e9 - at for row in reversed(elected)}
+    return [first[member] for member in (3, 4, 5)]
 
 
 @pytest.mark.parametrize(

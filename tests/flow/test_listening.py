@@ -182,7 +182,7 @@ def test_one_that_was_disconnected_listens() -> None:
 def test_a_sender_tells_a_receiver_that_it_does_not_wait_and_that_it_does_again() -> None:
     stack = Stack(SENDER, (SENDER, ME, OTHER), preset("rpbcast", CHANGES), Random(1))
     stack.step(0.0, Started({}))
-    window = stack.pace._window  # type: ignore[attr-defined]
+    window = stack.pace._paces[0].window  # type: ignore[attr-defined]
 
     def told(until: float) -> list[tuple[int, bool]]:
         found = []

@@ -25,7 +25,7 @@ def test_a_receiver_that_is_let_go_and_loses_much_leaves_reads_everything_and_co
             reader = slow.subscribe("*")
             lines[0].impair(Impairments(loss=0.95), Random(1))  # with 80% repairs still keep up, most of the time
             pace = sender._member.stack.pace
-            pace._window.let_go(slow.me, 0, inf)  # type: ignore[attr-defined]  # as for a path that is too slow
+            pace._paces[0].window.let_go(slow.me, 0, inf)  # type: ignore[attr-defined]  # as for a path that is too slow
             sent = 0
             while slow.stats()["listening"]["on"]:
                 sender.publish("n", str(sent).encode())
@@ -38,7 +38,7 @@ def test_a_receiver_that_is_let_go_and_loses_much_leaves_reads_everything_and_co
             got = [int((await anext(reader)).payload) for _ in range(sent + 200)]
             assert got == list(range(sent + 200))
             assert slow.stats()["peer"] >= 0.8 * sent
-            pace._window.follow(slow.me, pace._head())  # type: ignore[attr-defined]
+            pace._paces[0].window.follow(slow.me, pace._paces[0]._head())  # type: ignore[attr-defined]
             await until(lambda: slow.stats()["listening"] == {"on": True, "why": "", "left": 1})
             sender.publish("n", b"last")
             assert (await anext(reader)).payload == b"last"

@@ -21,6 +21,7 @@ import pytest
 import gossamer
 from gossamer.cli.partitions import sides as sides_of
 from gossamer.live.probe import probe
+from tests import netns
 from tests.live.test_namespace import hear, say
 from tests.netns import Network, Node, Unavailable, run
 
@@ -75,7 +76,8 @@ class TwoSides(Network):
 
 
 @pytest.fixture
-def network() -> Iterator[TwoSides]:
+def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoSides]:
+    monkeypatch.setattr(netns, "CHILD_LIMIT_S", 200)  # the longest story takes more than a minute
     try:
         with TwoSides(MEMBERS) as network:
             yield network
@@ -114,7 +116,7 @@ def subscribe(settings: str, events: str) -> None:
             heard = group.subscribe(">")
             say("ready")
             numbers: list[int] = []
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(int(events) / RATE + 60):
                 async for item in heard:
                     assert isinstance(item, gossamer.Event), item
                     numbers.append(int(item.payload.split()[0]))

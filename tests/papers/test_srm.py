@@ -245,11 +245,11 @@ def test_times_in_session_messages_give_distances_whatever_time_they_were_held()
     """Host B returns A's time with the time that passed since: no clocks have to agree."""
     table = Table("srm", 2, session_period=1000.0)
     table.now = 5.0
-    asked = table.stacks[0].gaps.repairs[0].sessions.message(table.now)
+    asked = table.stacks[0].gaps.repairs[0].sessions.messages(table.now)[0]
     table.now = 5.2
     table.step(1, Heard(0, asked))
     table.now = 7.2
-    answer = table.stacks[1].gaps.repairs[0].sessions.message(table.now)
+    answer = table.stacks[1].gaps.repairs[0].sessions.messages(table.now)[0]
     table.now = 7.5
     table.step(0, Heard(1, answer))
     assert table.stacks[0].round_trips.times[1] == pytest.approx(0.2 + 0.3, abs=1e-5)
@@ -259,9 +259,9 @@ def test_known_distances_are_not_asked_for_in_every_message():
     """The kernel's echoes of gossip may have told them: one table for both."""
     table = seated()
     sessions = table.stacks[0].gaps.repairs[0].sessions
-    stamps = [sessions.message(1.0 + n).stamp for n in range(15)]
+    stamps = [sessions.messages(1.0 + n)[0].stamp for n in range(15)]
     assert not any(stamps)
-    assert sessions.message(20.0).stamp
+    assert sessions.messages(20.0)[0].stamp
 
 
 @pytest.mark.parametrize("members", [12, 96])
@@ -515,7 +515,7 @@ def test_a_time_that_cannot_be_is_neither_believed_nor_returned():
     table.step(1, Heard(2, Session({}, stamp=(1 << 63) - 1, echoes={1: 1})))
     assert table.stacks[1].round_trips.times[2] == 2 * FAR
     sessions = table.stacks[1].gaps.repairs[0].sessions
-    assert sessions.message(table.now).echoes == {}
+    assert sessions.messages(table.now)[0].echoes == {}
 
 
 def test_a_member_that_lies_about_the_time_delays_a_request_by_seconds_at_most():
@@ -531,7 +531,7 @@ def test_session_messages_of_large_groups_name_a_part_of_it_in_turn():
     for sender in range(1, 200):
         stack.streams.begin(sender, 5)
     sessions = stack.gaps.repairs[0].sessions
-    named = [set(sessions.message(float(n)).lasts) for n in range(1, 5)]
+    named = [set(sessions.messages(float(n))[0].lasts) for n in range(1, 5)]
     assert all(len(some) == 64 for some in named)
     assert set().union(*named) >= set(range(1, 200))
 

@@ -33,6 +33,11 @@ from gossamer.spec.promises import HEAL_S
 
 PARTS = 8
 MEMBERS = 8
+CHANNELS = [  # senders that listen and one that does not, listeners that overlap, one alone
+    {"name": "alpha", "members": [0, 1, 3, 4, 6], "senders": [0, 1], "share": 2.0},
+    {"name": "beta", "members": [1, 2, 4, 5, 7], "senders": [0, 2]},
+    {"name": "gamma", "members": [3], "senders": [2]},
+]
 
 
 def scenario(row: Row, seed: int) -> Scenario:
@@ -50,6 +55,8 @@ def scenario(row: Row, seed: int) -> Scenario:
         "protocol": protocol_of(row),
         "fault": faults(row, Random(f"{seed}/{sorted(row.items())}")),
     }
+    if row["channels"] == "several":
+        table["channel"] = CHANNELS
     return parse(table)
 
 
@@ -62,6 +69,12 @@ def faults(row: Row, rng: Random) -> list[dict[str, Any]]:
         {"at": 1.5, "kind": "lose", "members": [rng.randrange(MEMBERS)], "packets": 12},
         {"at": 1.6, "kind": "crash", "members": [rng.randrange(MEMBERS)], "memory": "kept", "for": 0.4},
     ]
+    if row["channels"] == "several":
+        found += [
+            {"at": 0.8, "kind": "listen", "members": [5], "channels": ["alpha", "beta"]},
+            {"at": 1.3, "kind": "listen", "members": [1], "channels": ["alpha"]},
+            {"at": 2.0, "kind": "listen", "members": [1], "channels": ["beta", "gamma"]},
+        ]
     if row["membership"] != "static":
         receiver = rng.randrange(3, MEMBERS - loggers)
         found += rng.choice(

@@ -13,8 +13,8 @@ from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.schema import SettingError
 from gossamer.sim.checked import traced
+from gossamer.sim.disk import Disk
 from gossamer.sim.run import simulate, stack_maker
-from gossamer.sim.world import Disk
 from gossamer.spec.promises import HEAL_S
 from gossamer.trace.reader import read
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gossamer.core.effects import Announce, Deliver, Persist, ReportLost, Unicast
+from gossamer.core.ids import ALL_CHANNELS, channel_of
 from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
@@ -28,6 +29,7 @@ from gossamer.ordering.place_log import PlaceLog
 from gossamer.repair.coordinator import Coordinator
 from gossamer.repair.last_numbers import LastNumbers
 from gossamer.repair.priority_lists import OwnList
+from gossamer.sim.channels import wanted_by
 from gossamer.sim.checked import traced
 from gossamer.sim.network import Network
 from gossamer.sim.scenario import Scenario, parse
@@ -86,6 +88,14 @@ BUFFERERS = scenario(
     short_rounds=1,
 )
 SHRUNK = scenario("rpbcast", GONE, grace=HEAL_S + 5)
+CHANNELS = parse(
+    scenario("rpbcast", dissemination="copies").as_dict()
+    | {
+        "protocol": {"name": "rpbcast"},
+        "addresses": 1,
+        "channel": [{"name": "one", "members": [0, 1, 4]}, {"name": "two", "members": [1, 3], "senders": [0, 2]}],
+    }
+)
 ALONE = divided([[0], [1, 2, 3, 4, 5]])
 PAIRS = divided([[0, 1], [2, 3], [4, 5]])
 HALVES = divided([[0, 1], [2, 3, 4, 5]])
@@ -278,7 +288,7 @@ class BelievesInPrefixes(Stack):
         super().__init__(*args, **kwargs)
         for keeper in self.keepers:
             if isinstance(keeper, SendBuffer):
-                keeper._has = lambda logger, first, last, has=keeper._has: has(logger, 0, last)
+                keeper._has = lambda logger, sender, first, last, has=keeper._has: has(logger, sender, 0, last)
 
 
 class IsContentWithOneCopy(Stack):
@@ -406,6 +416,24 @@ class InstallsAViewOfItsOwn(Stack):
         return super().step(now, happened)
 
 
+class HearsWhatItDoesNotWant(Stack):
+    """Member 3 takes in every channel."""
+
+    def _put_together(self):
+        super()._put_together()
+        if self.me == 3:
+            self.streams.channels = ALL_CHANNELS
+
+
+class ForgetsAChannel(Stack):
+    """Member 4 listens to a channel and takes in nothing of it."""
+
+    def step(self, now, happened):
+        if self.me == 4 and isinstance(happened, Received) and channel_of(happened.sender) == 1:
+            return []
+        return super().step(now, happened)
+
+
 class DeliversBeforeItIsPlaced(IgnoresOrder):
     """One member hands over what comes before it is merged with what others sent."""
 
@@ -509,6 +537,8 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (AnswersWithAStaleCoordinator, ALONE, "one-coordinator", "follows 0, which is not on its side"),
     (FillsByUnicast, HALVES, "one-crossing", "copies after the network healed"),
     (FillsOnlyWhatItIsAskedFor, DEAF, "same-messages", "which others of its side have"),
+    (HearsWhatItDoesNotWant, CHANNELS, "reliable-multicast", "but does not listen to its channel"),
+    (ForgetsAChannel, CHANNELS, "reliable-multicast", "never delivered at member 4"),
     (DeliversBeforeItIsPlaced, ONE_ORDER, "agreement", "member 4"),
     (SettlesAlone, PRIMARY_CUT_OFF, "agreement", "delivered packet"),
     (OpensWithoutMost, TWO_CUT_OFF, "reliable-multicast", "neither delivered nor reported lost"),
@@ -522,7 +552,8 @@ def violations(made: Scenario, kind: Mutant | None) -> list[dict[str, Any]]:
     loggers = tuple(range(6 - made.protocol.loggers, 6))
 
     def make(me, members, rng):
-        return (kind or Stack)(me, members, made.protocol, rng, loggers=loggers, observed=True)
+        listening = wanted_by(made, 6)
+        return (kind or Stack)(me, members, made.protocol, rng, loggers=loggers, observed=True, listening=listening)
 
     return traced(made, make_stack=make)["violations"]
 

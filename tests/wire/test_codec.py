@@ -21,7 +21,6 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
-    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -44,7 +43,6 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
-    Where,
 )
 from gossamer.core.packets import Packet
 from gossamer.core.places import (
@@ -59,9 +57,22 @@ from gossamer.core.places import (
     Sites,
     Unplaced,
 )
-from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
+from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.ranges import RangeSet
-from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
+from gossamer.core.views import (
+    ChannelsSeen,
+    EnterView,
+    Excluded,
+    Flush,
+    FlushAnswer,
+    MapIs,
+    MemberEntry,
+    NewView,
+    ViewBeat,
+    ViewReady,
+    WantChannels,
+    WhichMap,
+)
 from gossamer.wire import Header, WireError, decode, encode, size
 from gossamer.wire.codec import checksummed, decode_runs
 
@@ -77,7 +88,19 @@ signatures = st.integers(0, 2**64 - 1)
 horizons = st.dictionaries(ids, st.integers(-1, 2**62), max_size=4)
 addresses = st.text(st.characters(codec="ascii"), max_size=64)
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=100)
-entry = st.builds(MemberEntry, ids, st.integers(0, 3), numbers, st.booleans(), addresses, names)
+channels = st.integers(0, 127)
+channel_sets = st.integers(1, 2**128 - 1)
+entry = st.builds(
+    MemberEntry,
+    ids,
+    st.integers(0, 3),
+    numbers,
+    st.booleans(),
+    addresses,
+    names,
+    st.just(0) | channel_sets,
+    st.just(0) | channel_sets,
+)
 entries = st.lists(entry, max_size=4)
 segments = st.lists(
     st.builds(Segment, numbers, ids, st.integers(0, 2**61 - 1), st.integers(1, 2**60))
@@ -99,23 +122,24 @@ messages = st.one_of(
         signatures,
         signatures,
         numbers,
+        horizons,
     ),
     st.builds(Collected, per_sender),
     st.builds(NeverSent, per_sender, st.booleans()),
     st.builds(Echo, numbers),
-    st.builds(Heartbeat, st.integers(-1, 2**62)),
+    st.builds(Heartbeat, st.integers(-1, 2**62), channels),
     st.builds(Heartbeats, horizons, st.booleans()),
     st.builds(Solicit, numbers, per_sender),
-    st.builds(SeenReport, numbers),
+    st.builds(SeenReport, numbers, channel=channels),
     st.builds(LetGo, st.booleans()),
     st.builds(HowFar, horizons),
     st.builds(Progress, horizons),
-    st.builds(Where, numbers),
-    st.builds(Here, numbers, st.integers(-1, 2**62)),
-    st.builds(Parity, numbers, numbers, numbers, st.binary(max_size=50)),
+    st.builds(Where, numbers, channels),
+    st.builds(Here, numbers, st.integers(-1, 2**62), channels),
+    st.builds(Parity, numbers, numbers, numbers, st.binary(max_size=50), channels),
     st.builds(LossReport, numbers, numbers),
-    st.builds(Confirm, st.integers(-1, 2**62)),
-    st.builds(Confirmed, st.integers(-1, 2**62)),
+    st.builds(Confirm, st.integers(-1, 2**62), channels),
+    st.builds(Confirmed, st.integers(-1, 2**62), channels),
     st.builds(Seek, numbers),
     st.builds(CoordinatorIs, ids, numbers),
     st.builds(AskAll, per_sender, horizons),
@@ -141,6 +165,10 @@ messages = st.one_of(
     st.builds(Join, entry, st.booleans(), numbers),
     st.builds(Leave, numbers),
     st.builds(ViewUpdate, entries, st.booleans(), horizons, st.booleans()),
+    st.builds(WantChannels, entry, channel_sets, st.booleans()),
+    st.builds(ChannelsSeen, numbers, channel_sets, horizons),
+    st.builds(WhichMap, channel_sets),
+    st.builds(MapIs, channel_sets, st.binary(max_size=50)),
     st.builds(Letter, numbers, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(LetterSeen, numbers, numbers),
     st.builds(StablePoll, st.integers(-1, 2**62), st.integers(-1, 2**62)),

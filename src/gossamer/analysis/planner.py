@@ -34,6 +34,7 @@ ROUNDS_MAX = 1000
 BIMODAL_MEMBERS_MAX = 200
 _IGNORED = 1e-45
 NULL_PERIOD_S = 0.25
+NULL_MISSES = 3
 SERVICE_LIMIT = 1000.0
 """The defaults of `null_period` and `service_limit`."""
 CRASH = 0.001
@@ -398,6 +399,13 @@ def _coordinators(demand: Demand) -> tuple[PlanEntry, ...]:
             "messages/s",
             "1/null_period + 5/4 (n-1)/(max(2 null_period, 5 ms n) + null_period/2), whoever publishes",
             "001 §4, §6",
+        ),
+        PlanEntry(
+            "coordinator_notice",
+            redelivery.notice_s(NULL_PERIOD_S, NULL_MISSES),
+            "s",
+            "until a side that is cut off elects its own: null_misses null_period",
+            "001 §4",
         ),
         PlanEntry(
             "coordinator_crossings",

@@ -109,3 +109,16 @@ def recovery_s(rate: float, outage_s: float, service_limit: float) -> float:
     checks.at_least("outage_s", outage_s, 0.0)
     checks.positive("service_limit", service_limit)
     return rate * outage_s / service_limit
+
+
+def notice_s(null_period_s: float, misses: int) -> float:
+    """Expected time until a member that is cut off from its coordinator notices it: m periods without a null message.
+
+    The last one is half a period old on average when the link fails, and a member looks once in a period, half of one
+    too late on average: so it is m periods, and never more than one period less or more.
+
+    Reference: 001 §4
+    """
+    checks.positive("null_period_s", null_period_s)
+    checks.whole("misses", misses, 1)
+    return misses * null_period_s

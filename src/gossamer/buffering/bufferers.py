@@ -1,4 +1,4 @@
-"""Which members keep a packet for long: those for which H(packet, member) n < C (003 §3).
+"""Which members keep a packet for long: those that hear its channel and for which H(packet, member) n < C (003 §3).
 
 Each member works this out for itself, from its view of the group. Views may differ for a while: then members disagree
 on a few bufferers of a packet, and agree on most. C is a setting, or follows the group's size (`core.copies`): the
@@ -8,6 +8,7 @@ everybody is a bufferer.
 
 from gossamer.buffering.hashes import BLOCK, HASHES, RANGE
 from gossamer.core.copies import copies_needed
+from gossamer.core.ids import channel_of
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 
@@ -29,7 +30,7 @@ def copies_of(settings: ProtocolSettings, members: int) -> int:
 class Bufferers:
     """The bufferers of all packets, as one member's view has them."""
 
-    __slots__ = ("_blocks", "_hash", "_left", "_me", "_members", "_settings", "copies", "threshold")
+    __slots__ = ("_blocks", "_hash", "_left", "_me", "_roster", "_settings", "_thresholds", "copies", "threshold")
 
     def __init__(self, settings: ProtocolSettings, roster: Roster) -> None:
         self._settings = settings
@@ -40,22 +41,31 @@ class Bufferers:
 
     def follow(self, roster: Roster) -> None:
         """The group has changed."""
-        self._members = roster.members
-        members = max(1, len(roster.members))
-        self.copies = copies_of(self._settings, members)
-        self.threshold = -(-self.copies * RANGE // members)
+        self._roster = roster
+        self.copies = copies_of(self._settings, max(1, len(roster.members)))
+        self._thresholds: dict[int, int] = {}
+        self.threshold = self._threshold(0)
         self._blocks: dict[tuple[int, int], list[list[int]]] = {}
 
     @property
     def are_all(self) -> bool:
-        """Whether everybody keeps everything."""
+        """Whether everybody keeps everything of channel 0."""
         return self.threshold >= RANGE
+
+    def _threshold(self, sender: int) -> int:
+        """Which hashes make a bufferer of a packet: that depends on how many hear its channel."""
+        channel = channel_of(sender)
+        if channel not in self._thresholds:
+            members = max(1, len(self._roster.listeners(channel)))
+            self._thresholds[channel] = -(-copies_of(self._settings, members) * RANGE // members)
+        return self._thresholds[channel]
 
     def mine(self, sender: int, first: int, last: int) -> list[int]:
         """Which of `first..last` this member keeps."""
-        if self.are_all:
+        threshold = self._threshold(sender)
+        if threshold >= RANGE:  # everybody keeps everything
             return list(range(first, last + 1))
-        hashed, me, threshold = self._hash, self._me, self.threshold
+        hashed, me = self._hash, self._me
         found: list[int] = []
         for block in range(first // BLOCK, last // BLOCK + 1):
             base = block * BLOCK
@@ -70,8 +80,8 @@ class Bufferers:
 
     def of(self, sender: int, seqno: int) -> list[int] | None:
         """The bufferers of a packet, ascending; None if that would take too much of our time in this round."""
-        if self.are_all:
-            return list(self._members)
+        if self._threshold(sender) >= RANGE:
+            return list(self._roster.listeners(channel_of(sender)))
         block, at = divmod(seqno, BLOCK)
         known = self._blocks.get((sender, block))
         if known is None:
@@ -81,12 +91,13 @@ class Bufferers:
         return known[at]
 
     def _remember(self, sender: int, block: int) -> list[list[int]]:
-        self._left -= len(self._members)
+        members, threshold = self._roster.listeners(channel_of(sender)), self._threshold(sender)
+        self._left -= len(members)
         if len(self._blocks) >= _KNOWN_BLOCKS:
             del self._blocks[next(iter(self._blocks))]
         found = self._blocks[sender, block] = [[] for _ in range(BLOCK)]
-        for member in self._members:
+        for member in members:
             for at, number in enumerate(self._hash(member, sender, block)):
-                if number < self.threshold:
+                if number < threshold:
                     found[at].append(member)
         return found

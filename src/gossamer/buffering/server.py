@@ -62,7 +62,7 @@ class Server(Rung):
     def _its_own(self, sender: int, kept: RangeSet) -> RangeSet:
         """What is kept under numbers that we await was somebody's lie, as long as the packet has not come."""
         stream = self.ladder.streams.get(sender)
-        if stream is None or sender == self.ladder.me or (kept.last < stream.next and not stream.missing.firsts):
+        if stream is None or sender in self.ladder.own or (kept.last < stream.next and not stream.missing.firsts):
             return kept
         return RangeSet(kept.within(0, stream.next - 1)).difference(stream.missing)
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from itertools import islice
 
 from gossamer.core.effects import Multicast, Unicast
-from gossamer.core.ids import PEER
+from gossamer.core.ids import PEER, owner_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Digest, Gossip, MulticastAgain, Repair
-from gossamer.core.packet_sets import PacketSets, difference, intersection, put, take, union
+from gossamer.core.packet_sets import PacketSets, count, difference, intersection, put, take, union
 from gossamer.core.ranges import RangeSet
 
+_NOTHING = RangeSet()
 _AT_ONCE = 64
 """Packets that one request names, at most."""
 _IN_A_ROUND = 256
@@ -31,7 +32,7 @@ class SharedGaps(Rung):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self._asked: tuple[PacketSets, PacketSets] = {}, {}  # in this round, and in the one before
-        self._again: tuple[RangeSet, RangeSet] = RangeSet(), RangeSet()  # multicast again then
+        self._again: tuple[PacketSets, PacketSets] = {}, {}  # multicast again then
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Gossip, and the requests that come of it."""
@@ -42,7 +43,7 @@ class SharedGaps(Rung):
         if self._asked[0] or self._asked[1]:
             self._asked = {}, self._asked[0]
         if self._again[0] or self._again[1]:
-            self._again = RangeSet(), self._again[0]
+            self._again = {}, self._again[0]
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         theirs = gossip.missing or (_holes(gossip.digest) if gossip.digest is not None else {})
@@ -54,22 +55,27 @@ class SharedGaps(Rung):
         for asked in self._asked:
             both = difference(both, asked)
         for sender, numbers in both.items():
-            if sender in self.ladder.roster and sender not in (self.ladder.me, source):
+            owner = owner_of(sender)
+            if owner in self.ladder.roster and owner not in (self.ladder.me, source):
                 wanted = take({sender: numbers}, _AT_ONCE)
                 self._asked = union(self._asked[0], wanted), self._asked[1]
-                out.append(Unicast(sender, MulticastAgain(wanted)))
+                out.append(Unicast(owner, MulticastAgain(wanted)))
 
     def _asked_again(self, now: float, source: int, message: MulticastAgain, out: Effects) -> None:
         """Only what is ours, is here, and was not multicast again a moment ago."""
-        me = self.ladder.me
-        wanted = RangeSet(message.wanted.get(me, RangeSet()).ranges()[:_AT_ONCE])
+        for sender in self.ladder.own:
+            if sender in message.wanted:
+                self._multicast_again(now, sender, message.wanted[sender], out)
+
+    def _multicast_again(self, now: float, sender: int, numbers: RangeSet, out: Effects) -> None:
+        wanted = RangeSet(numbers.ranges()[:_AT_ONCE])
         for again in self._again:
-            wanted = wanted.difference(again)
-        for seqno in islice(self.ladder.buffer.kept_of(me, wanted), _AT_ONCE):
-            packet = self.ladder.buffer.get(me, seqno)
-            if packet is None or len(self._again[0]) >= _IN_A_ROUND or not self.ladder.repair_queue.take(now):
+            wanted = wanted.difference(again.get(sender, _NOTHING))
+        for seqno in islice(self.ladder.buffer.kept_of(sender, wanted), _AT_ONCE):
+            packet = self.ladder.buffer.get(sender, seqno)
+            if packet is None or count(self._again[0]) >= _IN_A_ROUND or not self.ladder.repair_queue.take(now):
                 return
-            self._again[0].add(seqno)
+            self._again[0].setdefault(sender, RangeSet()).add(seqno)
             out.append(Multicast(Repair(packet, PEER)))
 
 

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 
 from gossamer.core.declares import AGEING, Declares
 from gossamer.core.effects import MarkStable
+from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Gossip
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
+from gossamer.core.streams import streams_of
 
 
 class AgedStability(Rung):
@@ -41,7 +43,7 @@ class AcknowledgedStability(Rung):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._stable_below = 0
+        self._stable_below: Horizon = {}  # by stream of ours
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Gossip, which `Presence` has taken in."""
@@ -49,24 +51,26 @@ class AcknowledgedStability(Rung):
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Tell the target how far we have what it sent."""
-        stream = self.ladder.streams.get(to)
-        if stream is not None:
-            gossip.seen[to] = stream.prefix()
+        for sender in streams_of(to, self.ladder.streams):
+            gossip.seen[sender] = self.ladder.streams[sender].prefix()
 
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """Nobody waits for a member that left."""
         self._settle(out)
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
-        if self.ladder.me in gossip.seen:
+        if any(stream in gossip.seen for stream in self.ladder.own):
             self._settle(out)
 
     def _settle(self, out: Effects) -> None:
-        me, known = self.ladder.me, self.ladder.acknowledged
-        last = self.ladder.streams[me].next - 1
-        self._stable_below = max(self._stable_below, self.ladder.first_number)
-        for member in self.ladder.roster.others_owed():
-            last = min(last, known.get(member, {}).get(me, -1))
-        if last >= self._stable_below:
-            out.append(MarkStable(me, self._stable_below, last))
-            self._stable_below = last + 1
+        """A packet is stable when all have it that listen to its channel."""
+        known = self.ladder.acknowledged
+        for sender, stream in self.ladder.own.items():
+            last = stream.next - 1
+            below = max(self._stable_below.get(sender, 0), self.ladder.first_number)
+            for member in self.ladder.roster.others_owed(channel_of(sender)):
+                last = min(last, known.get(member, {}).get(sender, -1))
+            if last >= below:
+                out.append(MarkStable(sender, below, last))
+                below = last + 1
+            self._stable_below[sender] = below

@@ -6,6 +6,7 @@ import gossamer.cli.log_consumers
 import gossamer.cli.log_tail  # noqa: F401 - they add themselves to `gossamer log`
 from gossamer import __version__
 from gossamer.cli.bench import bench
+from gossamer.cli.channels import app as channels
 from gossamer.cli.check import check
 from gossamer.cli.demo import demo
 from gossamer.cli.doctor import doctor
@@ -47,6 +48,7 @@ app.command()(check)
 app.command()(plan)
 app.command()(doctor)
 app.command()(bench)
+app.add_typer(channels, name="channels")
 app.add_typer(key)
 app.add_typer(log, name="log")
 pipeline.command("channels")(pipeline_channels)

@@ -30,11 +30,13 @@ class Multicast:
     message: Message
     hops: int = 0
     to: tuple[int, ...] = ()
+    channel: int = 0
+    """To whom it goes: all hear channel 0. A packet goes to the channel of its stream, whatever is said here."""
 
 
 @dataclass(slots=True)
 class MulticastRun:
-    """Send the first pass of several packets to the whole group: the same as a `Multicast` of the `Data` of each."""
+    """Send the first pass of several packets to their channel: the same as a `Multicast` of the `Data` of each."""
 
     run: Run
 
@@ -52,6 +54,32 @@ class Listen:
     """Hear the group's multicast from now on, or not: leave it, so that the network does not carry it here."""
 
     on: bool
+
+
+@dataclass(slots=True)
+class HearChannels:
+    """Hear the multicast of these channels (a bit for each) from now on, and of no others but channel 0."""
+
+    channels: int
+
+
+@dataclass(slots=True)
+class BecomeListener:
+    """This member listens to `channels` now, all that are not new among them.
+
+    Of those that are, it is owed what comes after `horizon`.
+    """
+
+    channels: int
+    horizon: dict[int, int]
+
+
+@dataclass(slots=True)
+class InstallMap:
+    """Others have this channel map, which is newer than ours; `content` is how `pubsub` writes it."""
+
+    map: int
+    content: bytes
 
 
 @dataclass(slots=True)
@@ -248,6 +276,9 @@ Effect = (
     | MulticastRun
     | Unicast
     | Listen
+    | HearChannels
+    | BecomeListener
+    | InstallMap
     | Announce
     | Refuse
     | Deliver

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gossamer.core.effects import TakeBack
+from gossamer.core.ids import owner_of
 from gossamer.core.packet_sets import PacketSets, difference
 from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
@@ -103,15 +104,16 @@ class Gaps:
     def believe(self, now: float, sender: int, last: int) -> Stream | None:
         """The stream of `sender`, if it can be true that its packets up to `last` exist; else None, and it is counted.
 
-        The one place where that is decided, however a number is learned.
+        The one place where that is decided, however a number is learned. Of channels to which this member does not
+        listen it takes in nothing.
         """
         stream = self._streams.get(sender)
-        if stream is None and self._streams.only_members:
+        if stream is None and (self._streams.only_members or not self._streams.hears(sender)):
             return None
         if stream is None:
             if not self.can_be(now, last):
                 return None
-            if not self._roster.knows(sender) and not self._room_for_stranger(now, sender):
+            if not self._roster.knows(owner_of(sender)) and not self._room_for_stranger(now, sender):
                 self._ignored["too many unknown senders"] += 1
                 return None
             stream = self._streams.of(sender)
@@ -140,7 +142,7 @@ class Gaps:
 
     def _retire_strangers(self, now: float) -> None:
         """Some have become members, or have been forgotten; of the others those can go of which nothing is missing."""
-        strangers = [s for s in self._strangers if s in self._streams and not self._roster.knows(s)]
+        strangers = [s for s in self._strangers if s in self._streams and not self._roster.knows(owner_of(s))]
         for sender in strangers:
             if not self._streams[sender].missing:
                 self._retire(now, sender)
@@ -152,7 +154,7 @@ class Gaps:
         """The packets of `sender` up to `last` are said to exist."""
         if self._streams.is_retired(sender, last):
             return  # and were here
-        if sender != self._me and (stream := self.believe(now, sender, last)) is not None:
+        if owner_of(sender) != self._me and (stream := self.believe(now, sender, last)) is not None:
             gap = stream.learn(last)
             if gap is not None:
                 self.found(now, sender, *gap, out)
@@ -202,7 +204,7 @@ class Gaps:
         """The sender itself says that it has come to `last`."""
         self.learn(now, sender, last, out)
         stream = self._streams.get(sender)
-        if stream is not None and stream.is_ahead_of(last) and sender != self._me:
+        if stream is not None and stream.is_ahead_of(last) and owner_of(sender) != self._me:
             self.doubt(now, sender, last + 1, out)
 
     def retract(self, now: float, sender: int, since: int, last: int, own: RangeSet, out: "Effects") -> None:
@@ -273,6 +275,13 @@ class Gaps:
         for part in missing:
             for hook in self._closed:
                 hook(now, sender, *part, out)
+
+    def drop(self, now: float, sender: int, out: "Effects") -> None:
+        """Nothing of `sender` is awaited any more, and nobody is told of a loss: it is not wanted."""
+        for part in self._streams.of(sender).missing.ranges():
+            for hook in self._closed:
+                hook(now, sender, *part, out)
+        self._order.rewound(sender, 0)
 
     def rewind(self, now: float, sender: int, first: int, held: RangeSet, out: "Effects") -> None:
         """Await the packets of `sender` from `first` on again, as far as a log holds them, in their old order."""

@@ -1,5 +1,6 @@
 """What happened to a member, in the past tense: all that ever goes into an automaton."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,9 +39,10 @@ class Started:
 
 @dataclass(slots=True)
 class ViewChanged:
-    """Somebody outside (an oracle, an operator) says who the members are now."""
+    """Somebody outside (an oracle, an operator) says who the members are now, and which channels they listen to."""
 
     members: tuple[int, ...]
+    listening: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,13 +82,37 @@ class NamesakeHeard:
     message: Message
 
 
+@dataclass(slots=True)
+class MapKnown:
+    """The application has this channel map and, if it is `used`, publishes by it; `content` is how `pubsub` writes it.
+
+    The application listens to what the map asks for by now.
+    """
+
+    map: int
+    content: bytes
+    used: bool = False
+
+
 class Published:
-    """The application published events, packed into the bodies of packets."""
+    """The application published events to a channel, packed into the bodies of packets."""
 
-    __slots__ = ("bodies",)
+    __slots__ = ("bodies", "channel")
 
-    def __init__(self, *bodies: bytes) -> None:
+    def __init__(self, *bodies: bytes, channel: int = 0) -> None:
         self.bodies = bodies
+        self.channel = channel
+
+
+@dataclass(slots=True)
+class ListenAsked:
+    """The application wants to listen to these channels (a bit for each), and to no others but channel 0.
+
+    Where an oracle gives the views it also says what is not owed in channels that are new: the `horizon`.
+    """
+
+    channels: int
+    horizon: Horizon = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -171,6 +197,8 @@ Input = (
     | Reconnected
     | Paused
     | Resumed
+    | ListenAsked
+    | MapKnown
     | Published
     | Received
     | Heard

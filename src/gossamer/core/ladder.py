@@ -26,7 +26,7 @@ from gossamer.core.repair_queue import RepairQueue
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
 from gossamer.core.settings import ProtocolSettings
-from gossamer.core.streams import Streams
+from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Alarm, Timer
 
 if TYPE_CHECKING:
@@ -60,6 +60,12 @@ class Ladder(Protocol):
     settings: ProtocolSettings
     rng: Random
     streams: Streams
+    wanted_channels: int
+    """The channels that the application wants to listen to, a bit for each; `streams.channels` are those it hears."""
+    known_map: int
+    """The channel map that this member knows, and whether it uses it (`membership.channel_maps`)."""
+    own: dict[int, Stream]
+    """This member's own streams, channel 0's first; the others from their first packets on."""
     roster: Roster
     round_trips: RoundTrips
     peers: Peers
@@ -93,7 +99,7 @@ class Ladder(Protocol):
     def full(self) -> str: ...  # why nothing can be sent now; empty if it can
 
     # What a rung may cause.
-    def publish(self, now: float, bodies: Sequence[bytes], out: Effects) -> None: ...
+    def publish(self, now: float, bodies: Sequence[bytes], out: Effects, channel: int = 0) -> None: ...
     def recovered(self, now: float, packet: Packet, phase: Phase, out: Effects) -> None: ...  # as if it had come
     def note(self, kind: str, place: str, packets: PacketNumbers, out: Effects) -> None: ...  # if somebody looks
     def collected(
@@ -165,8 +171,8 @@ class Rung:
         """Why nothing can be published now; empty if it can."""
         return ""
 
-    def settled(self) -> int:
-        """Every packet of this member below this number is done with, as far as this rung cares."""
+    def settled(self, stream: int) -> int:
+        """Every packet of `stream`, one of this member's, below this number is done with, as far as this rung cares."""
         return UNLIMITED
 
     def unconfirmed(self) -> Horizon:
@@ -181,6 +187,6 @@ class Rung:
         """How many packets this rung keeps, apart from the member's buffer."""
         return 0
 
-    def unlogged(self) -> int:
-        """The last packet of this member that no logger will ever have, because it was not kept for one; or -1."""
+    def unlogged(self, stream: int) -> int:
+        """The last packet of `stream`, one of this member's, that was not kept until a logger had it; or -1."""
         return -1

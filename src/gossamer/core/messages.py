@@ -21,8 +21,21 @@ from gossamer.core.places import (
     PlacesWanted,
     Unplaced,
 )
-from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
-from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
+from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
+from gossamer.core.views import (
+    ChannelsSeen,
+    EnterView,
+    Excluded,
+    Flush,
+    FlushAnswer,
+    MapIs,
+    MemberEntry,
+    NewView,
+    ViewBeat,
+    ViewReady,
+    WantChannels,
+    WhichMap,
+)
 
 
 @dataclass(slots=True)
@@ -45,6 +58,7 @@ class Parity:
     count: int
     lengths: int
     content: bytes
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -145,8 +159,8 @@ class Gossip:
     `missing` is what the source lacks and asks for (000 §4.1; empty: nothing is lacking), `digest` what it has to
     offer. `seen` is how far it has all packets of a sender: of every sender if the target is a logger, which derives
     acknowledgements from it (000 §5.2), else of the target. `logged` is how far a logger has logged the target's own
-    packets. `heartbeats` and `view` are hashes of what is known of idle senders and of the group; `stamp` is the
-    source's clock in microseconds, to be echoed.
+    packets, `logged_in` the same for channels other than 0. `heartbeats` and `view` are hashes of what is known of idle
+    senders and of the group; `stamp` is the source's clock in microseconds, to be echoed.
     """
 
     kind: ClassVar[str] = "gossip"
@@ -157,13 +171,14 @@ class Gossip:
     heartbeats: int = 0
     view: int = 0
     stamp: int = 0
+    logged_in: Horizon = field(default_factory=dict)
 
     def says_something(self) -> bool:
         """Whether any rung had anything to say."""
         return (
             self.digest is not None
             or self.missing is not None
-            or bool(self.view or self.heartbeats or self.seen or self.stamp or self.logged >= 0)
+            or bool(self.view or self.heartbeats or self.seen or self.stamp or self.logged >= 0 or self.logged_in)
         )
 
 
@@ -194,10 +209,11 @@ class Echo:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """The last number of the source, which falls idle (000 §5.1) or has been so for a while (LBRM)."""
+    """The last number of the source in a channel, where it falls idle (000 §5.1) or has been so for a while (LBRM)."""
 
     kind: ClassVar[str] = "heartbeat"
     last: int
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -220,7 +236,7 @@ class Solicit:
 
 @dataclass(slots=True)
 class SeenReport:
-    """The source has seen your packets up to, not including, `seen`: credit for a sender's window.
+    """The source has seen your packets in a channel up to, not including, `seen`: credit for a sender's window.
 
     With `at_us` it also tells of the path: `newest` came at that time, by the source's clock in microseconds, and was
     the last of `received` packets that came by first pass. An executor that knows how long a packet had waited on this
@@ -232,6 +248,7 @@ class SeenReport:
     newest: int = 0
     received: int = 0
     at_us: int = 0
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -262,36 +279,21 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Where:
-    """How far have you come? Asked of a sender whose packets come far below what was seen; the answer names `nonce`."""
-
-    kind: ClassVar[str] = "request"
-    nonce: int
-
-
-@dataclass(slots=True)
-class Here:
-    """The answer to a `Where`: `last` is the last number of the source."""
-
-    kind: ClassVar[str] = "heartbeat"
-    nonce: int
-    last: int
-
-
-@dataclass(slots=True)
 class Confirm:
-    """Up to which number do you have all my packets, of which `last` is the last?"""
+    """Up to which number do you have all my packets in a channel, of which `last` is the last?"""
 
     kind: ClassVar[str] = "request"
     last: int
+    channel: int = 0
 
 
 @dataclass(slots=True)
 class Confirmed:
-    """The answer to a `Confirm`: the source awaits none of your packets up to `last`."""
+    """The answer to a `Confirm`: the source awaits none of your packets in the channel up to `last`."""
 
     kind: ClassVar[str] = "ack"
     last: int
+    channel: int = 0
 
 
 @dataclass(slots=True)
@@ -466,6 +468,10 @@ Message = (
     | Join
     | Leave
     | ViewUpdate
+    | WantChannels
+    | ChannelsSeen
+    | WhichMap
+    | MapIs
     | StablePoll
     | ViewBeat
     | EnterView

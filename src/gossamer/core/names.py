@@ -4,6 +4,8 @@ A name is what a member says of itself, and two may have the same one; numbers a
 random, so one table serves all groups of a process; it is bounded, and forgets the name that was learned first.
 """
 
+from gossamer.core.ids import owner_of
+
 NAMES_MAX = 10_000
 NAME_CHARACTERS_MAX = 100
 
@@ -19,5 +21,6 @@ def learn(member: int, name: str) -> None:
 
 
 def name_of(member: int) -> str:
-    """What a member is called; its number, if it has not said."""
+    """What a member, or the owner of a stream, is called; its number, if it has not said."""
+    member = owner_of(member)
     return _names.get(member) or str(member)

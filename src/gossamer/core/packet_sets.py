@@ -1,7 +1,8 @@
-"""Sets of packets: for each sender, the numbers that are meant. What members lack, have, ask for and forget."""
+"""Sets of packets: for each stream, the numbers that are meant. What members lack, have, ask for and forget."""
 
 from typing import Any
 
+from gossamer.core.ids import channel_of
 from gossamer.core.ranges import RangeSet
 
 PacketSets = dict[int, RangeSet]
@@ -80,6 +81,19 @@ def take(table: PacketSets, packets: int, ranges: int = 300) -> PacketSets:
                 break
         put(taken, sender, some)
     return taken
+
+
+def in_channel_0(table: PacketSets) -> PacketSets:
+    """What of it is in the channel that all members hear."""
+    return {sender: numbers for sender, numbers in table.items() if not channel_of(sender)}
+
+
+def by_channel(table: PacketSets) -> dict[int, PacketSets]:
+    """The same packets by their channels."""
+    found: dict[int, PacketSets] = {}
+    for sender, numbers in table.items():
+        found.setdefault(channel_of(sender), {})[sender] = numbers
+    return found
 
 
 def in_parts(table: PacketSets, ranges_max: int) -> list[PacketSets]:

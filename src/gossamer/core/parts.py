@@ -17,6 +17,7 @@ from gossamer.core.packet_sets import PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.core.streams import Stream
+from gossamer.core.views import MemberEntry
 
 _NOTHING = RangeSet()
 
@@ -225,8 +226,11 @@ class Pace(Rung):
 
     __slots__ = ()
 
-    def admit(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
-        """What of `bodies` may be sent now; the rest this rung queues, to `publish` it later, or refuses."""
+    def admit(self, now: float, bodies: Sequence[bytes], out: Effects, channel: int = 0) -> Sequence[bytes]:
+        """What of `bodies` may be sent to `channel` now; the rest this rung queues, to `publish` it later, or refuses.
+
+        It keeps the order of what goes to one channel.
+        """
         return bodies
 
     def room(self) -> int:
@@ -265,6 +269,21 @@ class Membership(Rung):
 
     asks: ClassVar[bool] = False
     """Whether it asks others for packets by a `Request`, which the server answers."""
+
+    def declare_channels(self, now: float, out: Effects) -> None:
+        """Tell everybody what this member wants to listen to now. An oracle does that itself."""
+
+    def own_entry(self) -> MemberEntry | None:
+        """This member as it says it is; None if it is none."""
+        return None
+
+    def take_in(self, now: float, entry: MemberEntry, out: Effects) -> bool:
+        """A member says this of itself; returns whether it is what we hold of it now."""
+        return False
+
+    def is_back(self, member: int) -> bool:
+        """Whether it crashed and is back, so that there is something to go on with."""
+        return False
 
     agreed: ClassVar[bool] = False
     """Whether all members have one view, and what one of them has in it all of them get."""

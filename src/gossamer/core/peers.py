@@ -18,6 +18,7 @@ from bisect import bisect
 from itertools import accumulate
 from random import Random
 
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
 
@@ -78,8 +79,10 @@ class Peers:
             self._redraw()
         return self._pool
 
-    def target(self) -> int | None:
-        """One other member, drawn by the selection; None if there is none."""
+    def target(self, channel: int = 0) -> int | None:
+        """One other member that hears `channel`, drawn by the selection; None if there is none."""
+        if channel:
+            return self._listener(channel)
         if self._size:
             self._turn += 1
             if self._turn % _SWAP_DRAWS == 0:
@@ -95,14 +98,34 @@ class Peers:
             if member != me:
                 return member
 
-    def helper(self) -> int | None:
-        """One other member that probably has what others have; None if there is none."""
-        target = self.target()
+    def _listener(self, channel: int) -> int | None:
+        """Mostly by the selection; if few listen, any of them."""
+        listeners = self._roster.others(channel)
+        for _ in range(_DRAWS_MAX if listeners else 0):
+            drawn = self.target()
+            if drawn is not None and self._roster.hears(drawn, channel):
+                return drawn
+        return self._rng.choice(listeners) if listeners else None
+
+    def helper(self, channel: int = 0) -> int | None:
+        """One other listener that probably has what others have; None if there is none."""
+        target = self.target(channel)
         for _ in range(_DRAWS_MAX):
             if target is None or self._rng.random() < self._odds.get(target, 1.0):
                 break
-            target = self.target()
+            target = self.target(channel)
         return target
+
+    def with_packets_of(self, stream: int, *, helpful: bool = False) -> int | None:
+        """One other member to ask for packets of `stream`: a listener of its channel, or its owner.
+
+        With `helpful`, rather one that has what others have.
+        """
+        owner, channel, roster = owner_of(stream), channel_of(stream), self._roster
+        may_be_owner = channel and owner in roster and not roster.hears(owner, channel)
+        if may_be_owner and self._rng.random() * (1 + len(roster.others(channel))) < 1:
+            return owner
+        return self.helper(channel) if helpful else self.target(channel)
 
     def answered(self, peer: int, share: float) -> None:
         """`peer` was asked for packets, and this share of them has come."""

@@ -1,4 +1,4 @@
-"""Questions that anybody may ask, a member or not, and what is asked of an address before more is sent to it."""
+"""Questions that anybody may ask, a member or not, what is asked of an address before more is sent, and of a sender."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,3 +60,22 @@ class Profile:
     kind: ClassVar[str] = "gossip"
     nonce: int
     text: bytes
+
+
+@dataclass(slots=True)
+class Where:
+    """How far have you come? Asked of a sender whose packets come far below what was seen; the answer names `nonce`."""
+
+    kind: ClassVar[str] = "request"
+    nonce: int
+    channel: int = 0
+
+
+@dataclass(slots=True)
+class Here:
+    """The answer to a `Where`: `last` is the last number of the source in that channel."""
+
+    kind: ClassVar[str] = "heartbeat"
+    nonce: int
+    last: int
+    channel: int = 0

@@ -4,7 +4,10 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gossamer.core.ids import ALL_CHANNELS
+
 _NO_ADDRESSES: Mapping[int, str] = {}
+_NO_CHANNELS: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,13 @@ class Roster:
     """Where members can be reached, as far as the view says it."""
     signature: int = 0
     """The hash of the view, where views can differ; 0 where an oracle gives them."""
+    listening: Mapping[int, int] = field(default_factory=lambda: _NO_CHANNELS)
+    """The channels that members listen to, a bit for each. All hear channel 0, and loggers hear all."""
+    maps: Mapping[int, int] = field(default_factory=lambda: _NO_CHANNELS)
+    """The channel maps that members know, and whether they use them (`membership.channel_maps`)."""
+    _listeners: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if not self.owed:
@@ -39,13 +49,38 @@ class Roster:
         at = bisect_left(self.owed, member)
         return at < len(self.owed) and self.owed[at] == member
 
-    def others(self) -> list[int]:
-        """The members but this one."""
-        return [member for member in self.members if member != self.me]
+    def others(self, channel: int = 0) -> list[int]:
+        """The members but this one that hear `channel`."""
+        return [member for member in self.listeners(channel) if member != self.me]
 
-    def others_owed(self) -> list[int]:
-        """All other members for which packets are kept."""
-        return [member for member in self.owed if member != self.me]
+    def others_owed(self, channel: int = 0) -> list[int]:
+        """All other members for which packets of `channel` are kept."""
+        return [member for member in self.listeners_owed(channel) if member != self.me]
+
+    # Channels.
+
+    def hears(self, member: int, channel: int) -> bool:
+        """Whether `member` listens to `channel`."""
+        return not channel or bool(self.listening.get(member, 0) >> channel & 1) or member in self.loggers
+
+    def channels_of(self, member: int) -> int:
+        """The channels that `member` hears, a bit for each."""
+        return ALL_CHANNELS if member in self.loggers else self.listening.get(member, 0) | 1
+
+    def listeners(self, channel: int) -> tuple[int, ...]:
+        """The members in reach that hear `channel`, ascending; this member may be among them."""
+        return self._of(channel)[0] if channel else self.members
+
+    def listeners_owed(self, channel: int) -> tuple[int, ...]:
+        """The members for which packets of `channel` are kept, ascending."""
+        return self._of(channel)[1] if channel else self.owed
+
+    def _of(self, channel: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        found = self._listeners.get(channel)
+        if found is None:
+            members, owed = (tuple(m for m in of if self.hears(m, channel)) for of in (self.members, self.owed))
+            found = self._listeners[channel] = members, owed
+        return found
 
     def loggers_to_ask(self) -> list[int]:
         """The other loggers in reach; if there are none, all of them, for one may be back before we hear of it."""

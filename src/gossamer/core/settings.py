@@ -5,6 +5,7 @@ All presets share this one table, so a rung can be swapped without learning new 
 
 from dataclasses import dataclass
 
+from gossamer.core.ids import CHANNELS_MAX
 from gossamer.core.schema import setting
 
 
@@ -58,6 +59,13 @@ class ProtocolSettings:
         " `gc_rounds` rounds, once every member has acknowledged it in gossip (its own packets only), or once every"
         " member has said so when its sender asked, which then tells all of them.",
         choices=("none", "aged", "acknowledged", "polled"),
+    )
+
+    channels: int = setting(
+        1,
+        "How many channels the group may have: a member hears channel 0, and of the others those that it listens to.",
+        low=1,
+        high=CHANNELS_MAX,
     )
 
     # Gossip.

@@ -32,5 +32,10 @@ class Signature:
         return self._sum % _MODULUS or 1
 
 
+def combined(signatures: Iterable[Signature]) -> int:
+    """The value for all of these sets, which have nothing in common, together."""
+    return sum(signature._sum for signature in signatures) % _MODULUS or 1
+
+
 def _hash(item: tuple[int, ...]) -> int:
     return int.from_bytes(blake2b(pack(f"<{len(item)}q", *item), digest_size=8).digest(), "little")

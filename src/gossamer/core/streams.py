@@ -1,4 +1,4 @@
-"""What a member knows of each sender: how far it has seen, and which packets below that it lacks.
+"""What a member knows of each stream: how far it has seen, and which packets below that it lacks.
 
 000 §3.3: of every sequence number up to the last one seen, exactly one of three is true: delivered,
 waiting to be delivered, or missing (Property 3.5). A number is never accepted twice (Property 3.4).
@@ -7,6 +7,7 @@ waiting to be delivered, or missing (Property 3.5). A number is never accepted t
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
+from gossamer.core.ids import CHANNELS_MAX, channel_of, channels_in, owner_of, stream_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
 from gossamer.core.ranges import Range, RangeSet
@@ -36,7 +37,7 @@ def rest_of(settings: ProtocolSettings) -> float:
 
 
 class Stream:
-    """One sender as one member sees it. `next` is the first number not yet seen.
+    """One stream as one member sees it. `next` is the first number not yet seen.
 
     Below it, `missing` are awaited; `abandoned` are not and never came, because they were given up or, those in
     `never_sent`, never existed. Numbers below `start` were sent before this member joined.
@@ -242,17 +243,19 @@ class Stream:
 
 
 class Streams(dict[int, Stream]):
-    """All senders of which a member has heard, by id, but for those that are retired.
+    """All streams of which a member has heard in the channels that it hears, and its own; not those that are retired.
 
-    Of a sender that is retired only the number is kept at which it goes on, should it ever: below that, nothing is new.
+    Of a stream that is retired only the number is kept at which it goes on, should it ever: below that, nothing is new.
     """
 
-    __slots__ = ("_retired", "only_members")
+    __slots__ = ("_retired", "channels", "only_members")
 
     def __init__(self, streams: Mapping[int, Stream]) -> None:
         super().__init__(streams)
         self.only_members = False
         """Whether a sender is heard only from when `begin` says so."""
+        self.channels = 1
+        """The channels that the member listens to, a bit for each."""
         self._retired: dict[int, tuple[int, float]] = {}  # the number, and since when; the latest comes last
 
     def begin(self, sender: int, start: int) -> Stream:
@@ -261,13 +264,24 @@ class Streams(dict[int, Stream]):
         stream = self[sender] = Stream(start)
         return stream
 
+    def hears(self, stream: int) -> bool:
+        """Whether the member listens to the channel of `stream`."""
+        return bool(self.channels >> channel_of(stream) & 1)
+
+    def begin_after(self, stream: int, last: int) -> Stream:
+        """What comes after `last` of `stream` is heard; and nothing that was heard before, if it was."""
+        return self.begin(stream, max(last + 1, self._retired.get(stream, _NEW)[0]))
+
     def of(self, sender: int) -> Stream:
-        """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0."""
+        """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0.
+
+        Of a channel that is not heard nothing is taken in, and nothing is entered here.
+        """
         known = self.get(sender)
         if known is not None:
             return known
         start = self._retired.get(sender, _NEW)[0]
-        if self.only_members:
+        if self.only_members or not self.hears(sender):
             known = Stream(start)  # and is not entered: nothing of it is taken in
             known.end(start - 1)
             return known
@@ -299,12 +313,20 @@ class Streams(dict[int, Stream]):
         Others may have retired those a little later, and still speak of them.
         """
         lasts = {sender: self._retired[sender][0] - 1 for sender in self.retired_since(since)}
-        lasts |= {member: self._retired[member][0] - 1 for member in members if member in self._retired}
+        theirs = (stream_of(member, channel) for member in members for channel in range(CHANNELS_MAX))
+        lasts |= {stream: self._retired[stream][0] - 1 for stream in theirs if stream in self._retired}
         return lasts | {sender: stream.last for sender, stream in self.items()}
 
     def end(self, me: int) -> None:
         """The member takes part no more: forget everybody but itself."""
-        own = self[me]
+        own = {stream: self[stream] for stream in self if owner_of(stream) == me}
         self.clear()
         self._retired.clear()
-        self[me] = own
+        self.update(own)
+
+
+def streams_of(member: int, streams: Streams) -> list[int]:
+    """The streams of `member` among those that are known, channel 0's first."""
+    if streams.channels == 1:  # the usual case: there is no other channel
+        return [member] if member in streams else []
+    return [stream for c in channels_in(streams.channels) if (stream := stream_of(member, c)) in streams]

@@ -1,4 +1,4 @@
-"""Members as views hold them, and what members say to agree on a view (virtual synchrony)."""
+"""Members as views hold them, and what members say to agree on a view, on who listens to what, and on channel maps."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -18,6 +18,10 @@ class MemberEntry:
     """Where the live system reaches it; the simulator needs none."""
     name: str = ""
     """What people call it, as it said itself when it joined."""
+    channels: int = 0
+    """The channels that it listens to besides channel 0, a bit for each; a logger listens to all."""
+    map: int = 0
+    """The channel map that it knows, and whether it uses it (`channel_maps`); 0 if it knows of none."""
 
 
 @dataclass(slots=True)
@@ -108,3 +112,43 @@ class Excluded:
 
     kind: ClassVar[str] = "gossip"
     view: int
+
+
+@dataclass(slots=True)
+class WantChannels:
+    """The source, which is in the view as `entry` says, listens to these channels from now on, a bit for each.
+
+    How far are the streams in them? `resume` asks a logger where the source stopped before a crash.
+    """
+
+    kind: ClassVar[str] = "gossip"
+    entry: MemberEntry
+    channels: int
+    resume: bool = False
+
+
+@dataclass(slots=True)
+class ChannelsSeen:
+    """The answer to a `WantChannels` of this freshness: how far the source has seen the streams in `channels`."""
+
+    kind: ClassVar[str] = "gossip"
+    freshness: int
+    channels: int
+    seen: Horizon
+
+
+@dataclass(slots=True)
+class WhichMap:
+    """Please send the channel map that you know, if it is this one or a later one."""
+
+    kind: ClassVar[str] = "request"
+    map: int
+
+
+@dataclass(slots=True)
+class MapIs:
+    """The channel map that the source knows, as `pubsub` writes it."""
+
+    kind: ClassVar[str] = "gossip"
+    map: int
+    content: bytes

@@ -5,6 +5,10 @@ signatures differ, the target answers with its list; the gossiper takes what is 
 target lacks. While nothing disagrees the signature is sent more and more rarely; but a member that was not told of the
 latest one is told when it is gossiped to, or one that is rarely drawn might hear of nothing for very long.
 
+Two members compare what they know of the channels that both hear. In a channel other than 0 a member also compares
+with its listeners, so that what is missed there does not wait until one of them is drawn among all members; a sender
+that does not listen to a channel itself tells one of the listeners its last number in place of that.
+
 A sender that fell silent without a heartbeat (it crashed, or its multicast was lost) is taken for idle by
 members that have not heard of it for a few rounds, so that those that lack its last packet notice that, too.
 """
@@ -13,15 +17,35 @@ from collections.abc import Mapping
 
 from gossamer.core.declares import LAST_PACKETS, Declares
 from gossamer.core.effects import Multicast, Unicast
-from gossamer.core.ids import Phase
+from gossamer.core.ids import Phase, channel_of, owner_of, stream_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Gossip, Heartbeat, Heartbeats
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
 from gossamer.core.settings import ProtocolSettings
-from gossamer.core.signature import Signature
+from gossamer.core.signature import Signature, combined
 
 _SILENT_ROUNDS = 4
+
+
+class _Turn:
+    """When to compare what is known of a channel: more and more rarely while nothing disagrees."""
+
+    __slots__ = ("between", "since")
+
+    def __init__(self) -> None:
+        self.between = 1
+        self.since = 0
+
+    def comes(self) -> bool:
+        """A round has passed: whether it is time to compare. If there is anything, `taken` is called."""
+        self.since += 1
+        return self.since >= self.between
+
+    def taken(self, longest: int) -> None:
+        """What is known was told."""
+        self.since = 0
+        self.between = min(2 * self.between, longest)
 
 
 class HashedHeartbeat(Rung):
@@ -34,9 +58,9 @@ class HashedHeartbeat(Rung):
         super().__init__(ladder)
         self._idle: Horizon = {}
         self._heard: dict[int, float] = {}  # when each active sender was last heard
-        self._signature = Signature()  # of the idle ones
-        self._rounds_between = 1
-        self._rounds_since = 0
+        self._signatures: dict[int, Signature] = {0: Signature()}  # of the idle ones, by channel
+        self._turns: dict[int, _Turn] = {0: _Turn()}  # by channel
+        self._falls_idle: dict[int, float] = {}  # by stream of ours: when
         self._told: set[int] = set()  # those that were told of this signature
         self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
         self._timer = ladder.timer(self._fall_idle)
@@ -52,8 +76,9 @@ class HashedHeartbeat(Rung):
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Active again."""
-        self._active(self.ladder.me, now)
-        self._timer.set(now + self._idle_after)
+        self._active(run[0].sender, now)
+        self._falls_idle[run[0].sender] = now + self._idle_after
+        self._timer.set(min(self._falls_idle.values()))
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """A sender is active while its packets come."""
@@ -62,27 +87,45 @@ class HashedHeartbeat(Rung):
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Add the signature, if there is anything to agree on and it is time."""
         self._notice_silence(now)
-        self._rounds_since += 1
+        turn = self._turns[0]
+        due = turn.comes()
         if not self._idle:
             return
-        if to not in self._told:
-            gossip.heartbeats = self._signature.value()
+        if due or to not in self._told:
+            gossip.heartbeats = self._signature_for(to)
             self._told.add(to)
-        if self._rounds_since >= self._rounds_between:
-            gossip.heartbeats = self._signature.value()
-            self._rounds_since = 0
-            limit = self.ladder.settings.signature_rounds_max
-            self._rounds_between = min(2 * self._rounds_between, limit)
+        if due:
+            turn.taken(self.ladder.settings.signature_rounds_max)
+
+    def round_over(self, now: float, number: int, out: Effects) -> None:
+        """Compare with a listener of each channel to which not all listen, if it is time."""
+        for channel in [channel for channel in self._signatures if channel and self._turns[channel].comes()]:
+            target = self.ladder.peers.target(channel)
+            if target is None or not self.ladder.is_member:
+                continue
+            mine = stream_of(self.ladder.me, channel)
+            if self.ladder.streams.hears(mine):
+                out.append(Unicast(target, Gossip(heartbeats=self._signature_for(target))))
+            elif mine in self._idle:
+                out.append(Unicast(target, Heartbeats({mine: self._idle[mine]}, answer=False)))
+            self._turns[channel].taken(self.ladder.settings.signature_rounds_max)
+
+    def _signature_for(self, member: int) -> int:
+        """Of what is known in the channels that both hear."""
+        if len(self._signatures) == 1:
+            return self._signatures[0].value()
+        common = self.ladder.roster.channels_of(member) & self.ladder.streams.channels
+        return combined(signature for channel, signature in self._signatures.items() if common >> channel & 1)
 
     def reconnected(self, now: float, out: Effects) -> None:
         """Everything may have changed: compare soon."""
-        self._rounds_between = 1
+        for turn in self._turns.values():
+            turn.between = 1
 
     def retired(self, now: float, sender: int) -> None:
         """Nobody has to agree on it any more."""
         self._heard.pop(sender, None)
-        if sender in self._idle:
-            self._signature.remove(sender, self._idle.pop(sender))
+        self._stir(sender)
 
     def retracted(self, now: float, sender: int, last: int) -> None:
         """It rests at another number than we thought, if it does."""
@@ -95,29 +138,49 @@ class HashedHeartbeat(Rung):
 
     def leaving(self, now: float, out: Effects) -> None:
         """The last word: members that missed our last packets learn of it while somebody can still repair them."""
-        out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))
+        for sender in self.ladder.own:
+            self._tell(sender, out)
 
     def _fall_idle(self, now: float, out: Effects) -> None:
-        last = self.ladder.streams[self.ladder.me].next - 1
-        out.append(Multicast(Heartbeat(last)))
-        self._rest(self.ladder.me, last)
+        for sender in [sender for sender, at in self._falls_idle.items() if at <= now]:
+            del self._falls_idle[sender]
+            if sender in self.ladder.own:
+                self._tell(sender, out)
+                self._rest(sender, self.ladder.own[sender].next - 1)
+        if self._falls_idle:
+            self._timer.set(min(self._falls_idle.values()))
+
+    def _tell(self, sender: int, out: Effects) -> None:
+        channel = channel_of(sender)
+        out.append(Multicast(Heartbeat(self.ladder.own[sender].next - 1, channel), channel=channel))
 
     def _heard_heartbeat(self, now: float, source: int, message: Heartbeat, out: Effects) -> None:
-        self._learn(now, source, {source: message.last}, out)
+        self._learn(now, source, {stream_of(source, message.channel): message.last}, out)
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
-        if gossip.heartbeats and gossip.heartbeats != self._signature.value():
-            self._rounds_between = 1
-            out.append(Unicast(source, Heartbeats(dict(self._idle), answer=True)))
+        if gossip.heartbeats and gossip.heartbeats != self._signature_for(source):
+            self._compare_soon(source)
+            out.append(Unicast(source, Heartbeats(self._heard_by(source, self._idle), answer=True)))
+
+    def _compare_soon(self, member: int) -> None:
+        """We disagree with `member` on one of the channels that both hear."""
+        for channel, turn in self._turns.items():
+            if self.ladder.roster.hears(member, channel):
+                turn.between = 1
+
+    def _heard_by(self, member: int, lasts: Horizon) -> Horizon:
+        hears = self.ladder.roster.hears
+        return {sender: last for sender, last in lasts.items() if hears(member, channel_of(sender))}
 
     def _listed(self, now: float, source: int, message: Heartbeats, out: Effects) -> None:
         """Merge; and if asked, send back what the other side lacks (pull and push in one exchange)."""
         if message.answer:
-            self._rounds_between = 1
-            me, known = self.ladder.me, self._known()
+            self._compare_soon(source)
+            known = self._heard_by(source, self._known())
             lacking = {s: last for s, last in known.items() if message.lasts.get(s, -1) < last}
-            if me in known and message.lasts.get(me, known[me]) > known[me]:  # somebody has lied about us
-                lacking[me] = known[me]
+            for mine in self.ladder.own:  # if somebody has lied about us
+                if mine in known and message.lasts.get(mine, known[mine]) > known[mine]:
+                    lacking[mine] = known[mine]
             if lacking:
                 out.append(Unicast(source, Heartbeats(lacking, answer=False)))
         self._learn(now, source, message.lasts, out)
@@ -129,10 +192,10 @@ class HashedHeartbeat(Rung):
 
     def _learn(self, now: float, source: int, lasts: Horizon, out: Effects) -> None:
         for sender, last in lasts.items():
-            by_itself = sender == source
+            by_itself = owner_of(sender) == source
             (self.ladder.gaps.come_to if by_itself else self.ladder.gaps.learn)(now, sender, last, out)
             stream = self.ladder.streams.get(sender)
-            if sender == self.ladder.me or stream is None:
+            if sender in self.ladder.own or stream is None:
                 continue
             if stream.next - 1 == last or (by_itself and stream.is_ahead_of(last)):
                 self._rest(sender, last)
@@ -146,15 +209,21 @@ class HashedHeartbeat(Rung):
     def _active(self, sender: int, now: float) -> None:
         self._heard[sender] = now
         if sender in self._idle:
-            self._signature.remove(sender, self._idle.pop(sender))
+            self._stir(sender)
             self._told.clear()
+
+    def _stir(self, sender: int) -> None:
+        if sender in self._idle:
+            self._signatures[channel_of(sender)].remove(sender, self._idle.pop(sender))
 
     def _rest(self, sender: int, last: int) -> None:
         self._heard.pop(sender, None)
         if self._idle.get(sender) != last:
-            if sender in self._idle:
-                self._signature.remove(sender, self._idle[sender])
+            self._stir(sender)
+            channel = channel_of(sender)
+            if channel not in self._signatures:
+                self._signatures[channel], self._turns[channel] = Signature(), _Turn()
             self._idle[sender] = last
-            self._signature.add(sender, last)
-            self._rounds_between = 1
+            self._signatures[channel].add(sender, last)
+            self._turns[channel].between = 1
             self._told.clear()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gossamer.core.declares import LAST_PACKETS, Declares
 from gossamer.core.effects import Multicast
+from gossamer.core.ids import channel_of, stream_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Heartbeat
 from gossamer.core.packets import Run
@@ -11,13 +12,17 @@ from gossamer.core.settings import ProtocolSettings
 
 
 class VariableHeartbeat(Rung):
-    """The pause starts at `heartbeat_min` after each packet and grows by the factor up to `heartbeat_max`."""
+    """The pause starts at `heartbeat_min` after each packet and grows by the factor up to `heartbeat_max`.
+
+    Each channel to which the member publishes has a pause of its own.
+    """
 
     from_strangers = (Heartbeat,)  # the last word of one that has left may come late
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._pause = 0.0
+        self._pauses: dict[int, float] = {}  # by stream of ours
+        self._due: dict[int, float] = {}
         self._timer = ladder.timer(self._beat)
 
     @classmethod
@@ -31,24 +36,35 @@ class VariableHeartbeat(Rung):
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """A packet is as good as a heartbeat."""
-        self._pause = self.ladder.settings.heartbeat_min
-        self._timer.set(now + self._pause)
+        self._wait(now, run[0].sender, self.ladder.settings.heartbeat_min)
+        self._timer.set(min(self._due.values()))
 
     def reconnected(self, now: float, out: Effects) -> None:
         """Nobody has heard the heartbeats since we left: begin with short pauses again."""
-        if self._pause:
-            self._pause = self.ladder.settings.heartbeat_min
-            self._beat(now, out)
+        for sender in self._pauses:
+            self._wait(now, sender, self.ladder.settings.heartbeat_min)
+            self._due[sender] = now
+        self._beat(now, out)
 
     def leaving(self, now: float, out: Effects) -> None:
         """The last word: members that missed our last packets learn of it while somebody can still repair them."""
-        out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))
+        for sender in self.ladder.own:
+            self._tell(sender, out)
 
     def _beat(self, now: float, out: Effects) -> None:
         settings = self.ladder.settings
-        out.append(Multicast(Heartbeat(self.ladder.streams[self.ladder.me].next - 1)))
-        self._pause = min(self._pause * settings.heartbeat_factor, settings.heartbeat_max)
-        self._timer.set(now + self._pause)
+        for sender in [sender for sender, due in self._due.items() if due <= now]:
+            self._tell(sender, out)
+            self._wait(now, sender, min(self._pauses[sender] * settings.heartbeat_factor, settings.heartbeat_max))
+        if self._due:
+            self._timer.set(min(self._due.values()))
+
+    def _wait(self, now: float, sender: int, pause: float) -> None:
+        self._pauses[sender], self._due[sender] = pause, now + pause
+
+    def _tell(self, sender: int, out: Effects) -> None:
+        channel = channel_of(sender)
+        out.append(Multicast(Heartbeat(self.ladder.own[sender].next - 1, channel), channel=channel))
 
     def _heard(self, now: float, source: int, message: Heartbeat, out: Effects) -> None:
-        self.ladder.gaps.come_to(now, source, message.last, out)
+        self.ladder.gaps.come_to(now, stream_of(source, message.channel), message.last, out)

@@ -6,6 +6,7 @@ basic algorithm of 001 §3, for networks that have nothing better.
 
 from gossamer.core.declares import ONE_MULTICAST, Declares
 from gossamer.core.effects import Multicast, MulticastRun, Unicast
+from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Rung
 from gossamer.core.messages import Data
 from gossamer.core.packets import Run
@@ -21,7 +22,7 @@ class MulticastPass(Rung):
         return Declares(provides=(ONE_MULTICAST,))
 
     def published(self, now: float, run: Run, out: Effects) -> None:
-        """Send them to everyone at once."""
+        """Send them to everyone at once that listens to their channel."""
         out.append(MulticastRun(run) if len(run) > 1 else Multicast(Data(run[0])))
 
 
@@ -29,8 +30,8 @@ class CopiesPass(Rung):
     """One unicast per packet and member (001 §3)."""
 
     def published(self, now: float, run: Run, out: Effects) -> None:
-        """Send a copy of its own to each other member."""
-        others = self.ladder.roster.others()
+        """Send a copy of its own to each other member that listens."""
+        others = self.ladder.roster.others(channel_of(run[0].sender))
         for packet in run:
             message = Data(packet)
             out.extend(Unicast(member, message) for member in others)

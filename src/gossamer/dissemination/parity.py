@@ -13,10 +13,12 @@ early if its packets come slowly: a parity that comes later than a repair would 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
 
 from gossamer.core.declares import COPIES_KEPT, ONE_MULTICAST, Declares
 from gossamer.core.effects import Multicast, Unicast
-from gossamer.core.ids import FIRST_PASS, PacketId, Phase
+from gossamer.core.ids import FIRST_PASS, PacketId, Phase, channel_of, owner_of, stream_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import LossReport, Parity
 from gossamer.core.packets import Packet, Run
@@ -47,8 +49,9 @@ class ParityPass(Rung):
         super().__init__(ladder)
         self._is_fixed = ladder.settings.parity > 0
         self._packets = ladder.settings.parity if self._is_fixed else 0
-        self._block: Block | None = None
-        self._timer = ladder.timer(self._end_block)
+        self._blocks: dict[int, Block] = {}  # by stream of ours
+        self._ends: dict[int, float] = {}  # when each of them ends at the latest
+        self._timer = ladder.timer(self._end_blocks)
         self._losses: dict[int, tuple[float, float]] = {}  # by receiver: the share that it loses, and when it said so
         self._waiting: dict[int, dict[int, Parity]] = {}  # by sender and first number
         self._lost: dict[int, int] = {}  # by sender: packets that did not come by themselves since the last report
@@ -74,21 +77,32 @@ class ParityPass(Rung):
         if not self._packets:
             return
         if self.ladder.pace.fills_path(now):  # what is lost now is lost in a queue, and parity would fill it
-            self._block = None
+            self._drop_blocks()
             return
+        sender = run[0].sender
         for packet in run:
-            if self._block is None:
-                self._block = Block(packet.seqno)
-                self._timer.set(now + self._wait())
-            self._block.add(packet.body)
-            if self._block.count >= self._packets:
-                self._end_block(now, out)
+            if sender not in self._blocks:
+                self._blocks[sender], self._ends[sender] = Block(packet.seqno), now + self._wait()
+                self._timer.set(min(self._ends.values()))
+            self._blocks[sender].add(packet.body)
+            if self._blocks[sender].count >= self._packets:
+                self._end_block(sender, out)
 
-    def _end_block(self, now: float, out: Effects) -> None:
-        block, self._block = self._block, None
-        self._timer.set(float("inf"))
-        if block is not None and 2 * block.count >= max(self._packets, 2 * COUNT_MIN):
-            out.append(Multicast(block.parity()))
+    def _end_blocks(self, now: float, out: Effects) -> None:
+        for sender in [sender for sender, at in self._ends.items() if at <= now]:
+            self._end_block(sender, out)
+
+    def _end_block(self, sender: int, out: Effects) -> None:
+        block = self._blocks.pop(sender)
+        del self._ends[sender]
+        self._timer.set(min(self._ends.values(), default=inf))
+        if 2 * block.count >= max(self._packets, 2 * COUNT_MIN):
+            channel = channel_of(sender)
+            out.append(Multicast(replace(block.parity(), channel=channel), channel=channel))
+
+    def _drop_blocks(self) -> None:
+        self._blocks.clear()
+        self._ends.clear()
 
     def _wait(self) -> float:
         times = self.ladder.round_trips.times
@@ -111,7 +125,8 @@ class ParityPass(Rung):
         loss = sum(share for share, _ in valid.values()) / max(1, len(others))
         packets = min(_PACKETS_MAX, max(_PACKETS_MIN, round(_SHARE / loss))) if loss >= _LOSS_MIN else 0
         if not self._is_fixed and packets != self._packets:
-            self._packets, self._block = packets, None
+            self._packets = packets
+            self._drop_blocks()
 
     # At the receiver.
 
@@ -156,9 +171,11 @@ class ParityPass(Rung):
         if not can_be(parity):
             self.ladder.ignored["parities that cannot be"] += 1
             return
-        self._keep(source, parity)
-        self._use(now, source, parity, FIRST_PASS, out)
-        self.ladder.gaps.learn(now, source, parity.first + parity.count - 1, out)
+        sender = stream_of(source, parity.channel)
+        if self.ladder.streams.hears(sender):
+            self._keep(sender, parity)
+            self._use(now, sender, parity, FIRST_PASS, out)
+            self.ladder.gaps.learn(now, sender, parity.first + parity.count - 1, out)
 
     def _keep(self, sender: int, parity: Parity) -> None:
         if sender not in self._waiting and len(self._waiting) >= _SENDERS_MAX:
@@ -202,7 +219,7 @@ class ParityPass(Rung):
         """Where a repair takes long, and parity could help."""
         if sender not in self.ladder.streams:
             return
-        far = self.ladder.round_trips.is_far(sender)
+        far = self.ladder.round_trips.is_far(owner_of(sender))
         if far and not self._is_fixed and (sender in self._lost or len(self._lost) < _SENDERS_MAX):
             self._lost[sender] = self._lost.get(sender, 0) + packets
             self._since.setdefault(sender, (self.ladder.streams.of(sender).next, self._round))
@@ -210,7 +227,8 @@ class ParityPass(Rung):
     def _report(self, sender: int, out: Effects) -> None:
         following, _ = self._since.pop(sender)
         lost, of = self._lost.pop(sender), self.ladder.streams.of(sender).next - following
-        if of > 0 and sender in self.ladder.roster:
-            out.append(Unicast(sender, LossReport(min(lost, of), of)))
+        owner = owner_of(sender)
+        if of > 0 and owner in self.ladder.roster:
+            out.append(Unicast(owner, LossReport(min(lost, of), of)))
             self._has_reported.add(sender)
             self._since[sender] = self.ladder.streams.of(sender).next, self._round

@@ -4,6 +4,8 @@ Every member derives the same `trees` trees from the membership, without a word:
 members, drawn from the number t, read as a heap in which a node has `tree_degree` children. The permutation is
 turned so that a packet's sender comes first: it is the root, and a packet is never more than log_k(n) hops away.
 
+A channel has trees of its own, of those that listen to it; a sender that does not is their root all the same.
+
 A packet goes over tree (sender + seqno) mod `trees`, so that consecutive packets take different trees and a member
 that fails to forward costs those below it one packet in `trees`. A copy names neither its tree nor its forwarder;
 both follow from its id. Copies are sent once, unreliably: what a tree loses is left to the repair.
@@ -13,7 +15,7 @@ from functools import lru_cache
 from random import Random
 
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import FIRST_PASS, Phase
+from gossamer.core.ids import FIRST_PASS, Phase, channel_of, owner_of
 from gossamer.core.ladder import Effects, Ladder, Rung
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet, Run
@@ -45,12 +47,12 @@ class Trees(Rung):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._members = ladder.roster.members
+        self._members: dict[int, MemberIds] = {}  # by sender
         self._children: dict[tuple[int, int], MemberIds] = {}  # by tree and sender
 
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """Other members, other trees."""
-        self._members = self.ladder.roster.members
+        self._members.clear()
         self._children.clear()
 
     def published(self, now: float, run: Run, out: Effects) -> None:
@@ -72,6 +74,15 @@ class Trees(Rung):
         tree = (packet.sender + packet.seqno) % settings.trees
         known = self._children.get((tree, packet.sender))
         if known is None:
-            known = children(self._members, tree, settings.tree_degree, packet.sender, self.ladder.me)
+            members = self._members_of(packet.sender)
+            known = children(members, tree, settings.tree_degree, owner_of(packet.sender), self.ladder.me)
             self._children[tree, packet.sender] = known
         return known
+
+    def _members_of(self, sender: int) -> MemberIds:
+        if sender not in self._members:
+            roster, owner = self.ladder.roster, owner_of(sender)
+            members = roster.listeners(channel_of(sender))
+            outside = owner in roster.members and owner not in members
+            self._members[sender] = tuple(sorted((*members, owner))) if outside else members
+        return self._members[sender]

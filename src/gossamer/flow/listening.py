@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from itertools import islice
 
 from gossamer.core.effects import Listen, Unicast
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import HowFar, LetGo, Progress, SeenReport
 from gossamer.core.packet_sets import Horizon
+from gossamer.core.streams import streams_of
 
 _GROWS, _DROWNS = 0.1, 0.5
 """A receiver falls behind if it misses the first share of what a sender sends, for as long as we look; one that misses
@@ -88,27 +90,29 @@ class Listening(Rung):
         out.extend(Unicast(member, LetGo(over=member not in lagging)) for member in self._telling)
 
     def _was_let_go(self, now: float, source: int, message: LetGo, out: Effects) -> None:
-        hearing, stream = self.ladder.hearing, self.ladder.streams.get(source)
+        hearing, streams = self.ladder.hearing, self.ladder.streams
         if message.over:
             hearing.let_go.pop(source, None)
             return
         hearing.let_go[source] = now
-        if hearing.on and stream is not None and not stream.missing:
-            out.append(Unicast(source, SeenReport(stream.next)))  # it may send nothing more that we could report
+        for sender in streams_of(source, streams) if hearing.on else ():
+            if not streams[sender].missing:  # it may send nothing more that we could report
+                out.append(Unicast(source, SeenReport(streams[sender].next, channel=channel_of(sender))))
 
     # Leaving.
 
     def _look_behind(self, now: float, out: Effects) -> None:
         hearing = self.ladder.hearing
         hearing.let_go = {s: at for s, at in hearing.let_go.items() if now - at < _FORGETS * self._patience}
-        senders = [sender for sender in hearing.let_go if sender in self.ladder.streams]
+        senders = [sender for owner in hearing.let_go for sender in streams_of(owner, self.ladder.streams)]
         backlog = self._backlog(senders)
         if self._before is None or self._before[1] != senders or not senders:
             self._before, self._grown, self._carried = (now, senders, backlog), 0, 0.0
         elif now - self._before[0] >= self._patience / _LOOKS:
             self._judge(now, senders, backlog)
             if self._grown >= _LOOKS:
-                self._unlisten(now, f"let go by {', '.join(map(str, senders))}; {backlog[1]} packets behind", out)
+                who = ", ".join(map(str, hearing.let_go))
+                self._unlisten(now, f"let go by {who}; {backlog[1]} packets behind", out)
 
     def _judge(self, now: float, senders: list[int], backlog: Backlog) -> None:
         """Compare with the last look; what comes although more is sent is what the path carries."""
@@ -154,22 +158,32 @@ class Listening(Rung):
 
     def _asked_how_far(self, now: float, source: int, message: HowFar, out: Effects) -> None:
         streams = self.ladder.streams
-        known = {sender: streams[sender].next - 1 for sender in message.seen if sender in streams}
-        news = {s: last for s, last in known.items() if last > message.seen[s]}
-        if known.get(self.ladder.me, -1) < message.seen.get(self.ladder.me, -1):  # somebody has lied about us
-            news[self.ladder.me] = known[self.ladder.me]
+        known = {sender: streams[sender].next - 1 for sender in self._meant(source, message.seen)}
+        news = {s: last for s, last in known.items() if last > message.seen.get(s, -1)}
+        for mine in self.ladder.own:
+            if known.get(mine, -1) < message.seen.get(mine, -1):  # somebody has lied about us
+                news[mine] = known[mine]
         out.append(Unicast(source, Progress(news)))
+
+    def _meant(self, source: int, seen: Horizon) -> list[int]:
+        """The streams that `source` asks for: also those of channels of which it may not have heard."""
+        streams, channels = self.ladder.streams, self.ladder.roster.channels_of(source)
+        meant = [sender for sender in seen if sender in streams]
+        if channels > 1 and len(seen) < _SENDERS_MAX:
+            more = (s for s in streams if s not in seen and channel_of(s) and channels >> channel_of(s) & 1)
+            meant += islice(more, _SENDERS_MAX)
+        return meant
 
     def _told(self, now: float, source: int, message: Progress, out: Effects) -> None:
         if not self.ladder.hearing.on:
             self._answered_at = now
             gaps = self.ladder.gaps
             for sender, last in message.lasts.items():
-                (gaps.come_to if sender == source else gaps.learn)(now, sender, last, out)
+                (gaps.come_to if owner_of(sender) == source else gaps.learn)(now, sender, last, out)
 
     def _has_caught_up(self, now: float) -> bool:
         """Whether hardly anything is missing, measured by what comes."""
-        senders = [sender for sender in self.ladder.streams if sender != self.ladder.me]
+        senders = [sender for sender in self.ladder.streams if sender not in self.ladder.own]
         heads = self._heads
         heads.append((now, sum(self.ladder.streams[sender].next for sender in senders)))
         while now - heads[0][0] > self._patience:

@@ -21,12 +21,15 @@ MUCH_SLOWER = 0.6
 _BLAME_S, _BLAME_MIN_S, _BLAME_SHARED_S = 0.5, 0.25, 2.0
 """How long a receiver may hold up the others: one that is slower than all reason not so long, one that seems to share
 its path with others for longer."""
+_RELIEF_S = 0.15
+"""One that does not hold them up for so long is not blamed any more; a queue may be gone for a moment."""
 _SLOWEST, _UNTESTED = 0.25, 2.0
 """Below this share of what most take a receiver is slower than all reason. What they might take counts only up to so
 many times what they were seen to take."""
 _RISEN, _RISEN_S, _SHARED = 1.5, 0.1, 0.25
 """A receiver that gets this many times as much for so long after it was let go has a path that carries more than it
 took: it shares that with others. If it gets this share of what most can get, it is waited for."""
+_LESSER, _AS_MUCH = 0.5, 0.8
 _STALE_S = 1.0
 """A receiver that has not reported for this long says nothing about the path."""
 TRIAL_S = 0.8
@@ -47,6 +50,7 @@ class RateController:
         self._lateness = Lateness()
         self._limited_at = -inf
         self._blamed: tuple[int, float] | None = None  # who holds up the others, and since when
+        self._guilty_at = -inf  # when it last did
         self._let_go: dict[int, tuple[float, float]] = {}  # when, and what its path took
         self._returned: dict[int, float] = {}  # when receivers that were cut off came back
         self._risen: dict[int, float] = {}  # of these: since when the path takes much more
@@ -126,15 +130,21 @@ class RateController:
         self._reconsider(now, lagging, self.paths[middle], follow)
         slowest = min(followed, key=self._rate_of)
         seen = self.paths[middle].share.capacity
-        if not self._is_to_blame(now, slowest, usual, seen):
-            self._blamed = None
-        elif self._blamed is None or self._blamed[0] != slowest:
-            self._blamed = slowest, now
-        elif now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * seen)):
+        if self._has_held_up_for_long(now, slowest, usual, seen):
             self._blamed = None
             self._let_go[slowest] = now, self.paths[slowest].delivered
             self._risen.pop(slowest, None)
             let_go(slowest)
+
+    def _has_held_up_for_long(self, now: float, slowest: int, usual: float, seen: float) -> bool:
+        if self._is_to_blame(now, slowest, usual, seen):
+            self._guilty_at = now
+            if self._blamed is None or self._blamed[0] != slowest:
+                self._blamed = slowest, now
+            return now - self._blamed[1] > self._patience(slowest, min(usual, _UNTESTED * seen))
+        if now - self._guilty_at > _RELIEF_S:
+            self._blamed = None
+        return False
 
     def _followed(self, now: float, lagging: Collection[int]) -> list[int]:
         """The receivers that count; those that were silent for long count only if all were."""
@@ -150,10 +160,10 @@ class RateController:
         return self.paths[member].rate
 
     def _is_to_blame(self, now: float, member: int, usual: float, seen: float) -> bool:
-        """Not one that shares a path which carries as much in all as those of most were seen to carry."""
+        """Not one that has the lesser part of a path which carries as much in all as those of most were seen to."""
         path = self.paths[member]
         exempt = now < self._exempt.get(member, (0.0, 0.0))[0]
-        shares = path.share.is_contested and path.share.capacity > MUCH_SLOWER * min(usual, seen)
+        shares = path.share.has_less_than(_LESSER) and path.share.capacity > _AS_MUCH * min(usual, seen)
         return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt and not shares
 
     def _patience(self, slowest: int, usual: float) -> float:

@@ -5,7 +5,7 @@ many came and when the newest did. Reports go out eight times per window, and wi
 (less often in large groups, so that a sender gets about a thousand a second at most).
 """
 
-from gossamer.core.ids import FIRST_PASS, Phase
+from gossamer.core.ids import FIRST_PASS, Phase, channel_of, owner_of
 from gossamer.core.ladder import Ladder
 from gossamer.core.messages import SeenReport
 from gossamer.core.packets import Run
@@ -59,9 +59,9 @@ class Reports:
             return None
         heard.due_number = seen + self._stride
         if not shows_path:
-            return SeenReport(seen)
+            return SeenReport(seen, channel=channel_of(sender))
         heard.due_at = now + max(_EVERY_S, _EVERY_PER_MEMBER_S * len(self._ladder.roster))
-        return SeenReport(seen, newest, heard.received, max(1, int(now * 1e6)))
+        return SeenReport(seen, newest, heard.received, max(1, int(now * 1e6)), channel_of(sender))
 
     def gap_closed(self, sender: int) -> SeenReport | None:
         """The report that is due now that a gap has been closed: it may be what the sender waits for."""
@@ -70,12 +70,12 @@ class Reports:
         if heard is None or not self._beyond_gap or seen < heard.due_number:
             return None
         heard.due_number = seen + self._stride
-        return SeenReport(seen)
+        return SeenReport(seen, channel=channel_of(sender))
 
     def _seen(self, sender: int, stream: Stream) -> int:
         """One that does not wait for us may do so again when we have caught up, not when we have heard of the last."""
         if not stream.missing.firsts:
             return stream.next
-        if sender in self._ladder.hearing.let_go:
+        if owner_of(sender) in self._ladder.hearing.let_go:
             return stream.missing.first
         return min(stream.next, stream.missing.first + self._beyond_gap) if self._beyond_gap else stream.next

@@ -65,6 +65,7 @@ class Share:
     __slots__ = (
         "_at",
         "_before",
+        "_came",
         "_content_at",
         "_evidence",
         "_insisted_at",
@@ -83,7 +84,7 @@ class Share:
         """The most that the path has delivered lately, in bytes per second; beside others, what it carries in all."""
         self.is_contested = False
         """Whether others keep the queue full."""
-        self._next = 0.0
+        self._came = self._next = 0.0
         self._since = self._at = now
         self._evidence = 0.0
         self._overload_since = self._insisted_at = now
@@ -95,6 +96,7 @@ class Share:
     def measured(self, now: float, meter: Meter, target: float) -> None:
         """Take in what the meter shows now."""
         rate = min(meter.came, meter.sent)  # what was held up somewhere comes all at once, and says nothing
+        self._came = rate
         self.capacity = max(self.capacity, rate)
         self._next = max(self._next, rate)
         if now - self._since > _MEMORY_S and not self.is_contested:
@@ -105,6 +107,10 @@ class Share:
     def is_suspect(self) -> bool:
         """Whether there may be others: a queue has stood for a while."""
         return self.is_contested or self._evidence > _SUSPECT_S
+
+    def has_less_than(self, share: float) -> bool:
+        """Whether others have so much of the path that we get less than this share of it."""
+        return self.is_contested and self._came < share * self.capacity
 
     def insist(self, now: float, rate: float, meter: Meter) -> float:
         """The rate, but beside others not less than our share, unless the path overflows with that."""

@@ -46,7 +46,7 @@ class SlowestWindow(Pace):
         """Senders were stopped while the view changed."""
         self._release(now, out)
 
-    def admit(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
+    def admit(self, now: float, bodies: Sequence[bytes], out: Effects, channel: int = 0) -> Sequence[bytes]:
         """Take what may not go yet, or has others in front of it."""
         going = 0 if self._queue else min(len(bodies), self._may_go())
         waiting = bodies[going:]

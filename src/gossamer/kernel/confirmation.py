@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from math import inf
 
 from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.ids import channel_of, stream_of
 from gossamer.core.inputs import ConfirmAsked
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Confirm, Confirmed
@@ -23,7 +24,7 @@ class Confirmation(Rung):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._has: Horizon = {}
+        self._has: dict[int, Horizon] = {}  # by member: how far it has each of our streams
         self._timer: Timer | None = None  # few members ever ask
 
     def messages(self) -> Mapping[type, MessageHandler]:
@@ -36,15 +37,23 @@ class Confirmation(Rung):
 
     def unconfirmed(self) -> Horizon:
         """The members in reach that have not said that they have everything of ours, and how far each has it."""
-        ladder, me = self.ladder, self.ladder.me
-        last = ladder.streams[me].next - 1
-        if last < ladder.first_number:
-            return {}  # nothing was published
-        found = {}
-        for member in ladder.roster.others():
-            has = max(self._has.get(member, -1), ladder.acknowledged.get(member, {}).get(me, -1))
-            if has < last and member not in ladder.roster.joining:
-                found[member] = has
+        found: Horizon = {}
+        for member, (_, has) in self._lacking():
+            found.setdefault(member, has)
+        return found
+
+    def _lacking(self) -> list[tuple[int, tuple[int, int]]]:
+        """The members that may lack packets of one of our streams, each with the stream and how far it has it."""
+        ladder, found = self.ladder, []
+        for sender, stream in ladder.own.items():
+            last = stream.next - 1
+            if last < ladder.first_number:
+                continue  # nothing was published
+            for member in ladder.roster.others(channel_of(sender)):
+                told = (self._has.get(member, {}), ladder.acknowledged.get(member, {}))
+                has = max(table.get(sender, -1) for table in told)
+                if has < last and member not in ladder.roster.joining:
+                    found.append((member, (sender, has)))
         return found
 
     def leaving(self, now: float, out: Effects) -> None:
@@ -53,25 +62,33 @@ class Confirmation(Rung):
             self._timer.set(inf)
 
     def _begin(self, now: float, happened: ConfirmAsked, out: Effects) -> None:
-        if self.unconfirmed():
-            out.append(Multicast(self._question()))
+        lacking = self._lacking()
+        for sender in dict.fromkeys(sender for _, (sender, _) in lacking):
+            out.append(Multicast(self._question(sender), channel=channel_of(sender)))
+        if lacking:
             self._timer = self._timer or self.ladder.timer(self._ask_again)
             self._timer.set(now + self.ladder.settings.gossip_period)
 
     def _ask_again(self, now: float, out: Effects) -> None:
-        waiting_for = self.unconfirmed()
-        out.extend(Unicast(member, self._question()) for member in waiting_for)
+        waiting_for = self._lacking()
+        out.extend(Unicast(member, self._question(sender)) for member, (sender, _) in waiting_for)
         if waiting_for and self._timer is not None:
             self._timer.set(now + self.ladder.settings.gossip_period)
 
-    def _question(self) -> Confirm:
-        return Confirm(self.ladder.streams[self.ladder.me].next - 1)
+    def _question(self, sender: int) -> Confirm:
+        return Confirm(self.ladder.own[sender].next - 1, channel_of(sender))
 
     def _asked(self, now: float, source: int, message: Confirm, out: Effects) -> None:
-        self.ladder.gaps.come_to(now, source, message.last, out)
-        has = self.ladder.streams.of(source).prefix()  # more than there is, if somebody lied to us
-        out.append(Unicast(source, Confirmed(min(has, message.last))))
+        sender = stream_of(source, message.channel)
+        if not self.ladder.streams.hears(sender):
+            return
+        self.ladder.gaps.come_to(now, sender, message.last, out)
+        has = self.ladder.streams.of(sender).prefix()  # more than there is, if somebody lied to us
+        out.append(Unicast(source, Confirmed(min(has, message.last), message.channel)))
 
     def _answered(self, now: float, source: int, message: Confirmed, out: Effects) -> None:
-        if source in self.ladder.roster and message.last < self.ladder.streams[self.ladder.me].next:
-            self._has[source] = max(self._has.get(source, -1), message.last)
+        sender = stream_of(self.ladder.me, message.channel)
+        stream = self.ladder.own.get(sender)
+        if source in self.ladder.roster and stream is not None and message.last < stream.next:
+            known = self._has.setdefault(source, {})
+            known[sender] = max(known.get(sender, -1), message.last)

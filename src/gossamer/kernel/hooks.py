@@ -51,3 +51,13 @@ def _overriding(kinds: tuple[type[Rung], ...]) -> list[tuple[str, list[int]]]:
     found = ((name, getattr(Rung, name)) for name in _NAMES)
     overridden = [(n, [at for at, kind in enumerate(kinds) if getattr(kind, n) is not hook]) for n, hook in found]
     return [(name, positions) for name, positions in overridden if positions]
+
+
+def from_strangers(rungs: Sequence[Rung]) -> dict[type, list[Any]]:
+    """The handlers of messages that are heard even from processes outside the view."""
+    found: dict[type, list[Any]] = {}
+    for rung in rungs:
+        handlers = rung.messages() if rung.from_strangers else {}
+        for kind in rung.from_strangers:
+            found.setdefault(kind, []).append(handlers[kind])
+    return found

@@ -9,6 +9,7 @@ When a member that was away is back, the senders that were retired meanwhile are
 of them as of any others, and gets what peers keep or a logger holds.
 """
 
+from gossamer.core.ids import owner_of
 from gossamer.core.ladder import Effects, Ladder, Rung
 from gossamer.core.roster import Roster
 from gossamer.core.streams import rest_of
@@ -30,7 +31,7 @@ class Retirement(Rung):
             ladder, before = self.ladder, now - self._rest
             resting = [sender for sender, stream in ladder.streams.items() if stream.rests_since(before)]
             for sender in resting:
-                if sender != ladder.me and not ladder.roster.knows(sender):
+                if sender not in ladder.own and not ladder.roster.knows(owner_of(sender)):
                     ladder.retire(now, sender)
 
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:

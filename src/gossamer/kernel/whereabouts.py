@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gossamer.core.effects import Unicast
+from gossamer.core.ids import channel_of, owner_of, stream_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
-from gossamer.core.messages import Here, Where
 from gossamer.core.packet_sets import Horizon
+from gossamer.core.questions import Here, Where
 from gossamer.core.ranges import RangeSet
 
 _NONCE_BITS = 62
@@ -52,7 +53,7 @@ class Whereabouts(Rung):
 
     def _doubt(self, now: float, sender: int, first: int, out: Effects) -> bool:
         ladder, stream, doubt = self.ladder, self.ladder.streams[sender], self._doubts.get(sender)
-        if sender not in ladder.roster or stream.next <= self._lasts.get(sender, -1) + 1:
+        if owner_of(sender) not in ladder.roster or stream.next <= self._lasts.get(sender, -1) + 1:
             return False
         since = first if doubt is None else min(first, doubt.since)
         if doubt is not None and now < doubt.again_at:
@@ -63,21 +64,24 @@ class Whereabouts(Rung):
 
     def _ask(self, now: float, sender: int, since: int, out: Effects) -> None:
         ladder, stream = self.ladder, self.ladder.streams[sender]
-        again_at = now + ladder.round_trips.patience(sender, ladder.settings.gossip_period)
+        again_at = now + ladder.round_trips.patience(owner_of(sender), ladder.settings.gossip_period)
         heard = stream.received(RangeSet.span(since, stream.next - 1))
         self._doubts[sender] = _Doubt(ladder.rng.getrandbits(_NONCE_BITS), again_at, since, heard)
-        out.append(Unicast(sender, Where(self._doubts[sender].nonce)))
+        out.append(Unicast(owner_of(sender), Where(self._doubts[sender].nonce, channel_of(sender))))
 
     def _asked(self, now: float, source: int, message: Where, out: Effects) -> None:
-        out.append(Unicast(source, Here(message.nonce, self.ladder.streams[self.ladder.me].next - 1)))
+        mine = self.ladder.own.get(stream_of(self.ladder.me, message.channel))
+        if mine is not None:
+            out.append(Unicast(source, Here(message.nonce, mine.next - 1, message.channel)))
 
     def _answered(self, now: float, source: int, message: Here, out: Effects) -> None:
-        doubt = self._doubts.get(source)
-        stream = self.ladder.streams.get(source)
+        sender = stream_of(source, message.channel)
+        doubt = self._doubts.get(sender)
+        stream = self.ladder.streams.get(sender)
         if doubt is None or doubt.nonce != message.nonce or stream is None:
             return
-        del self._doubts[source]
-        self._lasts[source] = message.last
+        del self._doubts[sender]
+        self._lasts[sender] = message.last
         if message.last + 1 < stream.next:
             own = stream.received(RangeSet.span(message.last + 1, stream.next - 1)).difference(doubt.heard)
-            self.ladder.gaps.retract(now, source, doubt.since, message.last, own, out)
+            self.ladder.gaps.retract(now, sender, doubt.since, message.last, own, out)

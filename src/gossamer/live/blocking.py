@@ -14,6 +14,7 @@ from gossamer.live.group import Group
 from gossamer.live.home import Home
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
+from gossamer.pubsub.channel_map import ChannelMap
 from gossamer.pubsub.queue import By
 from gossamer.settings import Settings
 from gossamer.trace.buffer import RowBuffer
@@ -77,9 +78,9 @@ class SyncSubscription:
         """How many items wait to be read."""
         return self._subscription.waiting + len(self._items) - self._position
 
-    def commit(self, timeout: float | None = None) -> None:
+    def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout))
+        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout, wait=wait))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -279,6 +280,18 @@ class SyncGroup:
     def name_of(self, member: int) -> str:
         """What people call a member; its number, if it has not said."""
         return self._group.name_of(member)
+
+    def install_channels(self, channels: ChannelMap) -> None:
+        """Give the group another channel map, of a higher version: all members take it over, and nothing is lost."""
+        self.call(lambda: self._group.install_channels(channels))
+
+    def channels(self) -> ChannelMap | None:
+        """The channel map, which says which subjects go to which channel; None if all go to channel 0."""
+        return self.call(self._group.channels)
+
+    def channels_used(self, *, timeout: float | None = None) -> bool:
+        """Wait until all members publish by the latest channel map; False if they do not after `timeout` seconds."""
+        return self.run(self._group.channels_used(timeout=timeout))
 
     def blocked(self) -> str:
         """Why nothing can be delivered now, in a group with one order for all (`order="total"`); empty if it can."""

@@ -5,6 +5,7 @@ import secrets
 from dataclasses import replace
 from hashlib import sha256
 
+from gossamer.core.ids import MEMBER_BITS
 from gossamer.core.schema import SettingError
 from gossamer.live.envelope import Envelope, OpenEnvelope, SealedEnvelope
 from gossamer.live.interfaces import find, routed
@@ -21,7 +22,7 @@ _chosen: set[str] = set()
 
 def member_number(group: str, name: str) -> int:
     """The number of a member that keeps it across restarts."""
-    return int.from_bytes(sha256(f"{group}/{name}".encode()).digest()[:8], "big") >> 1
+    return int.from_bytes(sha256(f"{group}/{name}".encode()).digest()[:8], "big") >> (64 - MEMBER_BITS)
 
 
 def envelope_for(settings: Settings, header: Header) -> Envelope:

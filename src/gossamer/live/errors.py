@@ -78,3 +78,21 @@ class Unsent(Error, RuntimeError):
                 f"group {group!r}: left with {what} not known to have arrived{who}; there is no logger, so nothing is "
                 "durable"
             )
+
+
+def replaced(group: str, name: str) -> NameInUse:
+    """Another process has taken this member's place."""
+    return NameInUse(
+        f"group {group!r}: another process joined under the name {name!r} while this one did not answer; this one is "
+        "no longer a member"
+    )
+
+
+def broken_down(group: str, error: Exception) -> MemberFailed:
+    """Too much went wrong in this member, at last `error`."""
+    failure = MemberFailed(
+        f"group {group!r}: this member met with too many errors of its own and has stopped; the last was "
+        f"{type(error).__name__}: {error}; join again, and please report it"
+    )
+    failure.__cause__ = error
+    return failure

@@ -18,7 +18,7 @@ from typing import Any, Self
 from zlib import crc32
 
 from gossamer.core.effects import Effect, HandLetter, PastKnown
-from gossamer.core.ids import PacketId
+from gossamer.core.ids import MEMBER_BITS, PacketId
 from gossamer.core.inputs import LeaveAsked
 from gossamer.core.names import learn
 from gossamer.core.say import Gap
@@ -26,11 +26,23 @@ from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
 from gossamer.live.bound import event_type
 from gossamer.live.callbacks import Callbacks
+from gossamer.live.channelled import Channelled
+from gossamer.live.channels import GroupChannels
 from gossamer.live.codecs import codec_of
 from gossamer.live.credentials import envelope_for, member_number, trusted
 from gossamer.live.durable import Durables
 from gossamer.live.envelope import Envelope
-from gossamer.live.errors import Full, MemberFailed, NameInUse, NotAMember, NotDurable, Overrun, Timeout, Unsent
+from gossamer.live.errors import (
+    Full,
+    NameInUse,
+    NotAMember,
+    NotDurable,
+    Overrun,
+    Timeout,
+    Unsent,
+    broken_down,
+    replaced,
+)
 from gossamer.live.home import NOT_JOINED, Home, at_home
 from gossamer.live.inbox import Inbox
 from gossamer.live.inspecting import Inspecting
@@ -43,6 +55,7 @@ from gossamer.live.misuse import check_group, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
+from gossamer.live.outboxes import Outboxes
 from gossamer.live.past import Past
 from gossamer.live.queueing import Queues
 from gossamer.live.readers import Readers
@@ -85,7 +98,7 @@ GOODBYE_TIMEOUT_S = 1.0
 MakeTransport = Callable[[Endpoint], Transport]
 
 
-class Group(Subscribing, Requesting, Inspecting):
+class Group(Subscribing, Requesting, Inspecting, Channelled):
     """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
 
     def __init__(
@@ -112,12 +125,14 @@ class Group(Subscribing, Requesting, Inspecting):
             raise SettingError(f"protocol = {settings.protocol!r}: does not use a logger; choose rpbcast or lbrm")
         self._named = identity is None and resumes(protocol)
         if identity is None:
-            identity = member_number(name, settings.name) if self._named else secrets.randbits(63)
+            identity = member_number(name, settings.name) if self._named else secrets.randbits(MEMBER_BITS)
         self.me = identity
         self._home: Home = NOT_JOINED
         self._inbox: Inbox = NOT_JOINED
         self._member: Member = NOT_JOINED
         self._outbox: Outbox = NOT_JOINED
+        self._outboxes: Outboxes = NOT_JOINED
+        self._channels: GroupChannels = NOT_JOINED
         self._waiting: Waiting = NOT_JOINED
         self._safety: Safety = NOT_JOINED
         self._ledger: Ledger = NOT_JOINED
@@ -127,6 +142,8 @@ class Group(Subscribing, Requesting, Inspecting):
         self._is_over = False
         self._callbacks = Callbacks()
         self._codec = codec_of(settings.codec)
+        if self._codec is not None:
+            self.__dict__["publish"] = self._publish_value  # so that a codec costs only the groups that have one
         self._past: Past = NOT_JOINED
         self._mail: Mail = NOT_JOINED
         self._requests: Requests = NOT_JOINED
@@ -152,13 +169,19 @@ class Group(Subscribing, Requesting, Inspecting):
                     f"group {self.name!r}: the name {settings.name!r} is in use by another running member; stop that "
                     "one, or choose another name"
                 )
-            in_order = self._member.stack.order.holds_back
-            self._outbox = Outbox(self._home, self._member, settings, tuning.body_bytes, fifo=in_order)
-            self._safety = Safety(settings, self._member, self._outbox, self._waiting)
+            fifo = self._member.stack.order.holds_back
+            outbox = partial(Outbox, self._home, self._member, settings, tuning.body_bytes, fifo)
+            self._outboxes = Outboxes(self._home, outbox)
+            self._outbox = self._outboxes.first
+            self._safety = Safety(settings, self._member, self._outboxes, self._waiting)
+            self._channels = GroupChannels(self._member, self._inbox, self._outboxes)
+            await self._channels.catch_up()
             self._watch = Watch(self._bulletin, self._member, self._envelope, self._inbox, transport.endpoint)
             self._watch.start()
             self._witness.view_changed = self._watch.view_changed
-            self._ledger = Ledger(self.name, settings, self._member, self._envelope, self._inbox, self._outbox)
+            self._ledger = Ledger(
+                self.name, settings, self._member, self._envelope, self._inbox, self._outboxes, self._channels
+            )
         except BaseException as error:
             await self._give_up(transport)
             if isinstance(error, TimeoutError):
@@ -190,7 +213,7 @@ class Group(Subscribing, Requesting, Inspecting):
         settings = self.settings
         if settings.first_pass != "auto" or not settings.contacts:
             return settings.first_pass == "trees"
-        header = self._header(secrets.randbits(63))
+        header = self._header(secrets.randbits(MEMBER_BITS))
         line = self._make_transport(replace(trusted(settings), unicast_port=0))
         try:
             return not await multicast_reaches_us(header, envelope_for(settings, header), line, contacts_of(settings))
@@ -260,27 +283,18 @@ class Group(Subscribing, Requesting, Inspecting):
 
     def _replaced(self) -> None:
         """Another process joined under our name while we did not answer: we are no longer the member."""
-        self._end(
-            NameInUse(
-                f"group {self.name!r}: another process joined under the name {self.settings.name!r} while this one did "
-                "not answer; this one is no longer a member"
-            )
-        )
+        self._end(replaced(self.name, self.settings.name))
 
     def _broke_down(self, error: Exception) -> None:
         """The member cannot go on; the application must not believe that it does."""
-        failure = MemberFailed(
-            f"group {self.name!r}: this member met with too many errors of its own and has stopped; the last was "
-            f"{type(error).__name__}: {error}; join again, and please report it"
-        )
-        failure.__cause__ = error
-        self._end(failure)
+        self._end(broken_down(self.name, error))
 
     def _end(self, failure: BaseException) -> None:
         self._failure = failure
         self._is_over = True
-        if self._outbox is not NOT_JOINED:
-            self._outbox.close(failure)
+        if self._outboxes is not NOT_JOINED:
+            self._outboxes.close(failure)
+            self._channels.close()
         self._inbox.close(failure)
         self._member.disconnect_for_good()
         self._waiting.fail(failure)
@@ -295,7 +309,8 @@ class Group(Subscribing, Requesting, Inspecting):
         if self._failure is not None:
             await self._member.stop()
             return
-        self._outbox.close()
+        self._outboxes.close()
+        self._channels.close()
         try:
             self._inbox.pause_no_more()  # the answers have to be read
             await self._durables.finish()
@@ -351,14 +366,17 @@ class Group(Subscribing, Requesting, Inspecting):
         Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
         for it.
         """
-        if self._codec is not None:
-            payload = self._codec.payload(payload)
-        if "ttl" in attributes:
+        if attributes and "ttl" in attributes:
             check_ttl(attributes["ttl"])
         try:
-            return self._outbox.publish(subject, payload, attributes or None)
+            return self._outboxes.publish(subject, payload, attributes or None)
         except (TypeError, ValueError) as error:
             raise not_an_event(error, [payload]) from None
+
+    def _publish_value(self, subject: str, value: Any = b"", /, **attributes: Any) -> PacketId:
+        """`publish`, in a group with a codec."""
+        assert self._codec is not None
+        return Group.publish(self, subject, self._codec.payload(value), **attributes)
 
     async def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Like `publish`, but wait for room."""
@@ -368,7 +386,7 @@ class Group(Subscribing, Requesting, Inspecting):
             try:
                 return self.publish(subject, payload, **attributes)
             except Full as full:
-                await self._waiting.until(partial(self._outbox.room, full.packets))
+                await self._waiting.until(partial(self._outboxes.room, full.packets))
 
     @at_home
     async def publish_many(self, subject: str, payloads: Sequence[Any]) -> None:
@@ -378,13 +396,13 @@ class Group(Subscribing, Requesting, Inspecting):
         at = 0
         while True:
             try:
-                taken, needed = self._outbox.take(subject, payloads, at)
+                taken, needed = self._outboxes.take(subject, payloads, at)
             except (TypeError, ValueError) as error:
                 raise not_an_event(error, payloads[at:]) from None
             at += taken
             if at >= len(payloads):
                 break
-            await self._waiting.until(partial(self._outbox.room, needed))
+            await self._waiting.until(partial(self._outboxes.room, needed))
         await asyncio.sleep(0)  # let the loop send and receive
 
     @at_home
@@ -410,21 +428,9 @@ class Group(Subscribing, Requesting, Inspecting):
         long as they are away; Timeout after `timeout` seconds. Members that joined after the packet was published do
         not count.
         """
-        if packet.sender != self.me:
-            raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
         if not tells_stability(self._member.stack.settings):
             raise SettingError(f"protocol = {self.settings.protocol!r}: does not tell when a packet is stable")
-        if packet.seqno >= self._outbox.last:
-            raise ValueError(f"packet {packet}: has not been published yet")
-        self._outbox.send()
-        try:
-            await self._waiting.until(partial(self._is_stable, packet.seqno), timeout)
-        except TimeoutError:
-            raise Timeout(f"packet {packet}: not every member has confirmed it after {timeout} s") from None
-
-    def _is_stable(self, seqno: int) -> bool:
-        alone = not self._member.stack.roster.others_owed() and self._member.stack.streams[self.me].next > seqno
-        return alone or self._member.stable_up_to.get(self.me, -1) >= seqno
+        await self._safety.stable(packet, timeout)
 
     # The network.
 
@@ -434,7 +440,7 @@ class Group(Subscribing, Requesting, Inspecting):
 
         From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
         """
-        self._outbox.send()
+        self._outboxes.send()
         self._member.disconnect()
 
     @at_home

@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Callable
 
 from gossamer.core.effects import (
+    BecomeListener,
     BecomeMember,
     BecomeStranger,
     Deliver,
     Effect,
     ForgetSender,
     HandLetter,
+    InstallMap,
     MarkStable,
     NameTaken,
     PastKnown,
@@ -33,7 +35,7 @@ _AT_ONCE_BYTES = 1 << 20
 
 FOR_APPLICATION = (
     *(Deliver, ReportLost, ReportBlocked, TakeBack, MarkStable, ForgetSender),
-    *(BecomeMember, BecomeStranger, Refuse, PastKnown, NameTaken, HandLetter),
+    *(BecomeMember, BecomeListener, BecomeStranger, InstallMap, Refuse, PastKnown, NameTaken, HandLetter),
 )
 """The effects that concern the application."""
 

@@ -84,9 +84,9 @@ class ImpairedTransport:
         """End the partition."""
         self._blocks = None
 
-    def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
+    def send_to_group(self, datagrams: list[bytes], hops: int = 0, channel: int = 0) -> int:
         """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused."""
-        return self._inner.send_to_group(datagrams, hops)
+        return self._inner.send_to_group(datagrams, hops, channel)
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member, unless it is blocked; returns how many datagrams the kernel refused."""
@@ -107,6 +107,14 @@ class ImpairedTransport:
     def ignore_self(self) -> None:
         """As the transport does."""
         self._inner.ignore_self()
+
+    def open_channel(self, channel: int) -> socket.socket:
+        """As it is."""
+        return self._inner.open_channel(channel)
+
+    def close_channel(self, channel: int) -> None:
+        """As it is."""
+        self._inner.close_channel(channel)
 
     def rejoin(self) -> None:
         """As the transport does."""

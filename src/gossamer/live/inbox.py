@@ -18,12 +18,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from gossamer.core.effects import ReportBlocked, ReportLost
-from gossamer.core.ids import Phase
+from gossamer.core.ids import Phase, owner_of
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
 from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, size_of
+from gossamer.live.switches import Switches
 from gossamer.pubsub.last_values import LastValues
 from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
@@ -89,6 +90,12 @@ class Inbox:
         self._keys = counting()
         self._everything: dict[int, None] = {}  # subscriptions that match everything; replaced, never changed
         self._selective = False
+        self.switches: Switches | None = None
+        """What waits for another channel, once there is a channel map."""
+
+    def patterns(self) -> list[str]:
+        """What the application subscribes to now."""
+        return [word for some in list(self._subscriptions.values()) for word in some.pattern.split()]
 
     @property
     def waiting(self) -> int:
@@ -170,7 +177,17 @@ class Inbox:
         self.look()
 
     def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
-        """Offer packets whose turn has come; in an order of all members, the first of them has this place."""
+        """Offer packets whose turn has come; in an order of all members, the first of them has this place.
+
+        After a change of the channel map they may have to wait for another channel of their publisher.
+        """
+        if self.switches is None or place >= 0:  # an order of all needs no other
+            self._deliver(run, phase, place)
+        elif run := self.switches.pass_on(run, phase, self.marks, self.delivered):
+            self._deliver(run, phase, place)
+            self.switches.went_on(self.marks)
+
+    def _deliver(self, run: Run, phase: Phase, place: int) -> None:
         sender = run[0].sender
         mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
@@ -182,7 +199,7 @@ class Inbox:
         self.marks[sender] = run[-1].seqno + 1
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self.me,), packet, phase)
-        rung = "own" if sender == self.me else phase
+        rung = "own" if owner_of(sender) == self.me else phase
         if not self._subscriptions and self.retained is None:  # nobody subscribes: it is enough to count
             self.received[rung] += count_in_run(run)
             return
@@ -216,6 +233,8 @@ class Inbox:
 
     def given_up(self, effect: ReportLost) -> None:
         """Report a gap that nobody could fill, when its turn has come."""
+        if self.switches is not None and self.switches.holds(effect, self.given_up):
+            return
         lost = Lost(effect.sender, effect.first, effect.last, effect.reason)
         mark = self.marks.get(effect.sender, 0)
         for subscription in list(self._subscriptions.values()):
@@ -229,6 +248,8 @@ class Inbox:
             self._recorder.lost(time(), self.me, effect)
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
+        if self.switches is not None:
+            self.switches.went_on(self.marks)
 
     def taken_back(self, sender: int, first: int) -> None:
         """What was reported as lost from `first` on comes after all, and is new."""
@@ -238,6 +259,8 @@ class Inbox:
         """Forget a sender that left, and of which everything was delivered; not at once, since it may resume."""
         self._reassembler.forget(sender)
         self._report_abandoned()
+        if self.switches is not None:
+            self.switches.went_on(self.marks)
         self._left.pop(sender, None)
         self._left[sender] = None
         if len(self._left) > _LEFT_MAX:
@@ -270,6 +293,10 @@ class Inbox:
             if sender in held and first < held[sender].first:
                 lost = Lost(sender, first, held[sender].first - 1, "collected")
                 subscription.offer_loss(lost)
+
+    def missed(self, why: str) -> None:
+        """Events may have been missed, of which nobody can say what they were."""
+        self._report(Lost(-1, -1, -1, why))
 
     def past_unknown(self, subscription: Subscription) -> None:
         """No logger told us of the past: report that, and go on with the present."""

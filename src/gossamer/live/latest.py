@@ -107,7 +107,7 @@ class Latest:
             return
         here = self._member.stack.roster
         past = [
-            e for e in wish.events if e.seqno < wish.marks.get(e.sender, 0 if here.knows(e.sender) else e.seqno + 1)
+            e for e in wish.events if e.seqno < wish.marks.get(e.sender, 0 if here.knows(e.member) else e.seqno + 1)
         ]
         found = self._inbox.selected(subscription, self._inbox.alive(newest(past)))
         lost = [] if wish.kept else [Lost(-1, -1, -1, NOBODY_KEEPS)]

@@ -3,12 +3,13 @@
 from time import monotonic
 from typing import Any
 
-from gossamer.core.ids import FIRST_PASS, LOGGER, PEER
+from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, channel_of
 from gossamer.core.packet_sets import count
+from gossamer.live.channels import GroupChannels
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
-from gossamer.live.outbox import Outbox
+from gossamer.live.outboxes import Outboxes
 from gossamer.settings import Settings
 
 
@@ -22,14 +23,22 @@ class Ledger:
     """The counters of one member."""
 
     def __init__(
-        self, group: str, settings: Settings, member: Member, envelope: Envelope, inbox: Inbox, outbox: Outbox
+        self,
+        group: str,
+        settings: Settings,
+        member: Member,
+        envelope: Envelope,
+        inbox: Inbox,
+        outboxes: Outboxes,
+        channels: GroupChannels,
     ) -> None:
         self._group = group
         self._settings = settings
         self._member = member
         self._envelope = envelope
         self._inbox = inbox
-        self._outbox = outbox
+        self._outboxes = outboxes
+        self._channels = channels
         self._since = self._sampled_at = monotonic()
         self._sampled = (0, 0)
 
@@ -45,7 +54,7 @@ class Ledger:
             "own": inbox.received["own"],
             "again": inbox.received["again"],
             "expired": inbox.expired,
-            "published": self._outbox.published,
+            "published": self._outboxes.published,
             "lost": dict(inbox.lost),
             "duplicates": stack.duplicates,
             "recovered": stack.recoveries,
@@ -53,7 +62,7 @@ class Ledger:
             "sent": dict(member.sent),
             "waiting": inbox.waiting,
             "unsent": stack.pace.unsent(),
-            "unlogged": max(0, stack.streams[member.me].next - stack.settled()),
+            "unlogged": sum(stream.next - stack.settled(channel_of(s)) for s, stream in stack.own.items()),
             "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
             "buffered": stack.buffered(),
             "buffer": stack.buffer.standing(),
@@ -66,6 +75,7 @@ class Ledger:
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
             "partition": stack.partition(member.now()),
+            "channels": self._channels.standing(),
             "order": stack.order.standing(member.now()),
             "subscriptions": inbox.subscribed(),
         }
@@ -89,7 +99,7 @@ class Ledger:
     def _rates(self, received: int) -> dict[str, float]:
         """Events per second since the last call."""
         now, before = monotonic(), self._sampled_at
-        counts = (received, self._outbox.published)
+        counts = (received, self._outboxes.published)
         seconds = max(now - before, 1e-9)
         rates = [(new - old) / seconds for new, old in zip(counts, self._sampled, strict=True)]
         if seconds > 0.1:

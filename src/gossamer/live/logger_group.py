@@ -4,11 +4,11 @@ Its number comes from its store, so that it is the same member after any crash.
 """
 
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from gossamer.core.schema import SettingError
+from gossamer.live.credentials import member_number
 from gossamer.live.group import Group, MakeTransport
 from gossamer.live.transport import UdpTransport
 from gossamer.settings import Settings
@@ -38,7 +38,7 @@ def logger(
     settings = settings or Settings()
     tuned = replace(settings, tuning={**retention(retain), **settings.tuning})
     opened = open_store(store, group=name)
-    identity = int.from_bytes(sha256(f"{name}/{opened.created_ns()}".encode()).digest()[:8], "big") >> 1
+    identity = member_number(name, str(opened.created_ns()))
     return Group(name, tuned, transport, store=opened, identity=identity, retires=retires, trace=trace)
 
 

@@ -7,13 +7,13 @@ ask for in as few system calls as possible. One timer is armed for the stack's n
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from math import inf
 from random import Random
 from time import monotonic, time
 
 from gossamer.core.arrival import arrival
 from gossamer.core.effects import (
     Announce,
+    BecomeListener,
     BecomeMember,
     BecomeStranger,
     Collect,
@@ -22,6 +22,8 @@ from gossamer.core.effects import (
     ForgetCollected,
     ForgetSender,
     HandLetter,
+    HearChannels,
+    InstallMap,
     Listen,
     MarkStable,
     Multicast,
@@ -38,7 +40,7 @@ from gossamer.core.effects import (
     TellHoldings,
     Unicast,
 )
-from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER
+from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, channel_of, owner_of, stream_of
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -57,7 +59,6 @@ from gossamer.core.packets import Run
 from gossamer.core.questions import Call, Challenge, Probe, Proof, WhoKeeps
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
-from gossamer.live.alarm import TICK_S, Alarm
 from gossamer.live.answers import Answers, Question
 from gossamer.live.directory import Directory
 from gossamer.live.envelope import Envelope
@@ -70,15 +71,11 @@ from gossamer.live.post import Lines, Post
 from gossamer.live.reading import Reading
 from gossamer.live.say import guarded
 from gossamer.live.transport import Address, Datagrams, Transport
+from gossamer.live.wakeups import Wakeups
 from gossamer.stack import Stack
 from gossamer.store.contract import LogStore
 from gossamer.trace.recorder import Recorder
 from gossamer.wire import Header, WireError
-
-_SLACK_S = 0.0005
-"""A timer that is this close to the deadline is not rearmed."""
-_FINE_S = 0.005
-"""What the pace waits for is not worth a fine timer if it is later than this."""
 
 
 class Member:
@@ -119,6 +116,8 @@ class Member:
         """By sender: every member has its packets up to here, as far as we have been told."""
         self.progress: Callable[[], None] | None = None
         """Called after every step while anyone waits for something."""
+        self.map_told: Callable[[int, bytes], None] = lambda number, content: None
+        """Called with the number and the content of a channel map that others have."""
         self._header = header
         self._transport = transport
         self._envelope = envelope
@@ -133,11 +132,8 @@ class Member:
         self.sent = self._post.sent
         self._pieces = Pieces()
         self._loop = asyncio.get_running_loop()
-        self.sockets = Reading(self._loop, transport, self._arrived)
+        self.sockets = Reading(transport, self._arrived, self.stats, recorder)
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
-        self._timer: asyncio.Handle | Alarm | None = None
-        self._alarm = Alarm(self._wake)
-        self._timer_at = 0.0
         self._reading = False
         self._stopped = False
         self._offline = False
@@ -152,6 +148,7 @@ class Member:
         rng = Random(self.me)
         worth = None if worth is None else guarded(worth, self.stats)
         self.stack = Stack(self.me, (), protocol, rng, loggers=loggers, address=place, worth=worth, ignored=self.stats)
+        self._wakeups = Wakeups(self.stack, self.now, self._wake)
         self.disk = None if store is None else self._open_disk(store)
 
     def _open_disk(self, store: LogStore) -> LogDisk:
@@ -177,9 +174,7 @@ class Member:
         self._stopped = True
         self.pause()
         self.sockets.close()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._alarm.close()
+        self._wakeups.close()
         self._post.close_down()
         if self.disk is not None:
             await self.disk.close()
@@ -229,13 +224,13 @@ class Member:
         """Whether the member is disconnected, and knows it."""
         return self._offline
 
-    def flushed(self, last: int, phase: str = "") -> None:
-        """The application was told that what it published up to `last` is durable, or is not."""
-        self._recorder.flushed(time(), self.me, last, phase)
+    def flushed(self, channel: int, last: int, phase: str = "") -> None:
+        """The application was told that what it published to a channel up to `last` is durable, or is not."""
+        self._recorder.flushed(time(), stream_of(self.me, channel), last, phase)
 
-    def publish(self, bodies: list[bytes]) -> None:
-        """Publish the bodies of some packets, to be sent together."""
-        self.step(Published(*bodies))
+    def publish(self, bodies: list[bytes], channel: int = 0) -> None:
+        """Publish the bodies of some packets to a channel, to be sent together."""
+        self.step(Published(*bodies, channel=channel))
 
     def step(self, happened: Input) -> None:
         """Step the stack with one input, carry out its effects, and arm the timer."""
@@ -245,7 +240,7 @@ class Member:
             self._faults.happened(error)
             effects = self.stack.unfinished()
         self._carry_out(effects)
-        self._arm()
+        self._wakeups.arm()
 
     # Incoming.
 
@@ -264,7 +259,7 @@ class Member:
             self._faults.happened(error)
             effects += self.stack.unfinished()
         self._carry_out(effects)
-        self._arm()
+        self._wakeups.arm()
         if self.progress is not None:
             self.progress()
 
@@ -278,9 +273,10 @@ class Member:
                 effects += self._heard(now, header, message, address)
 
     def _take_run(self, now: float, run: Run) -> list[Effect]:
-        if run[0].sender == self.me or self._log_has_failed(len(run)):
+        owner = owner_of(run[0].sender)
+        if owner == self.me or self._log_has_failed(len(run)):
             return []
-        return self.stack.step(now, Received(run[0].sender, run, FIRST_PASS))
+        return self.stack.step(now, Received(owner, run, FIRST_PASS))
 
     def _heard(self, now: float, header: Header, message: Message, address: Address) -> list[Effect]:
         source = header.source
@@ -355,7 +351,7 @@ class Member:
         self._handover.give(to_application)
 
     def _send_out(self, effects: list[Effect], to_application: list[Effect]) -> None:
-        to_group: list[bytes] = []
+        to_group: dict[int, list[bytes]] = {}  # by channel
         to_one: dict[int, list[bytes]] = {}
         to_some: dict[tuple[int, ...], list[bytes]] = {}
         roster, tracing, first_passes = self.stack.roster, self._recorder.tracing, 0
@@ -363,23 +359,25 @@ class Member:
             if isinstance(effect, Deliver | ReportLost | MarkStable):
                 to_application.append(effect)
             elif isinstance(effect, MulticastRun):  # most of what a publisher does
+                to_channel = to_group.setdefault(channel_of(effect.run[0].sender), [])
                 if tracing:
                     for packet in effect.run:
-                        to_group += self._post.close(Data(packet), EVERYONE)
+                        to_channel += self._post.close(Data(packet), EVERYONE)
                 else:
-                    to_group += self._envelope.first_pass(effect.run)
+                    to_channel += self._envelope.first_pass(effect.run)
                     first_passes += len(effect.run)
             elif isinstance(effect, Multicast):
                 message = effect.message
+                channel = channel_of(message.packet.sender) if isinstance(message, Data | Repair) else effect.channel
                 if effect.hops:
-                    self._post.send_to_region(message, effect.hops, roster)
+                    self._post.send_to_region(message, effect.hops, roster, channel)
                 elif effect.to:
-                    to_some.setdefault(effect.to, []).extend(self._post.close(message, EVERYONE))
+                    to_some.setdefault((channel, *effect.to), []).extend(self._post.close(message, EVERYONE))
                 elif type(message) is Data and not tracing:
-                    to_group.append(self._envelope.original_datagram(message.packet))
+                    to_group.setdefault(channel, []).append(self._envelope.original_datagram(message.packet))
                     first_passes += 1
                 else:
-                    to_group += self._post.close(message, EVERYONE)
+                    to_group.setdefault(channel, []).extend(self._post.close(message, EVERYONE))
             elif isinstance(effect, Unicast):
                 if type(effect.message) is SeenReport and effect.message.at_us:
                     self._say_when_it_came(effect.message)
@@ -388,10 +386,10 @@ class Member:
                 self._execute_rare(effect, to_one, to_application)
         if first_passes:
             self.sent[Data.kind] += first_passes
-        if to_group:
-            self._post.send_to_group(to_group, roster)
-        for members, datagrams in to_some.items():
-            self._post.send_to_some(datagrams, members, roster)
+        for channel, datagrams in to_group.items():
+            self._post.send_to_group(datagrams, roster, channel)
+        for (channel, *members), datagrams in to_some.items():
+            self._post.send_to_some(datagrams, tuple(members), roster, channel)
         for member, datagrams in to_one.items():
             self._post.send_to(member, datagrams, roster)
 
@@ -409,6 +407,8 @@ class Member:
             case Listen(on):
                 (self._transport.rejoin if on else self._transport.leave)()
                 self._recorder.noted(time(), self.me, "listen", "on" if on else "off")
+            case HearChannels(channels):
+                self.sockets.hear(channels)
             case Note():
                 self.suspicions += effect.kind == "suspect"
                 self._recorder.note(time(), self.me, effect)
@@ -416,7 +416,8 @@ class Member:
                 repairs = [self._envelope.repair(LOGGER, entry.datagram) for entry in self.disk.read(effect)]
                 self.sent["repair"] += len(repairs)
                 if effect.also:
-                    self._post.send_to_some(repairs, (effect.to, *effect.also), self.stack.roster)
+                    to = effect.to, *effect.also
+                    self._post.send_to_some(repairs, to, self.stack.roster, channel_of(effect.sender))
                 else:
                     to_one.setdefault(effect.to, []).extend(repairs)
             case TellHoldings() if self.disk is not None:
@@ -448,6 +449,11 @@ class Member:
                 self._inbox.begin(horizon, missed)
                 self._post.introduce(self.stack.roster)
                 self.joined.set()
+            case BecomeListener(channels, horizon):
+                self.sockets.listens(self.me, channels, horizon)
+                self._inbox.begin(horizon)
+            case InstallMap(number, content):
+                self.map_told(number, content)
             case BecomeStranger():
                 self._recorder.noted(time(), self.me, "leave")
                 self.left.set()
@@ -463,36 +469,10 @@ class Member:
             case _:
                 raise AssertionError(f"no code carries out {effect}")
 
-    # Time.
-
-    def _arm(self) -> None:
-        deadline = self.stack.next_deadline()
-        if self._timer is not None and self._timer_at <= deadline + _SLACK_S:
-            return  # fires early enough, and is rearmed if nothing is due then
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = deadline
-        wait = deadline - self.now()
-        if wait <= 0:
-            self._timer = self._loop.call_soon(self._wake)
-        else:
-            self._timer = self._later(wait)
-
-    def _later(self, wait: float) -> asyncio.Handle | Alarm | None:
-        """A timer that wakes us, a fine one if there is something to send that only the pace holds back."""
-        if wait < _FINE_S and self.stack.pace.unsent():
-            self._alarm.set(wait)
-            return self._alarm
-        return self._loop.call_later(wait + TICK_S / 2, self._wake) if wait < inf else None
-
     def _wake(self) -> None:
-        self._timer = None
-        if self.stack.next_deadline() <= self.now():
-            self.step(Woke())
-            if self.progress is not None:
-                self.progress()
-        else:
-            self._arm()
+        self.step(Woke())
+        if self.progress is not None:
+            self.progress()
 
 
 _TO_NETWORK = (Multicast, MulticastRun, Unicast, Replay)

@@ -1,4 +1,4 @@
-"""From published events to packets: packed until full, sent at once when the loop is idle.
+"""From events published to one channel to packets: packed until full, sent at once when the loop is idle.
 
 An event after a pause leaves at once. An application that publishes again a moment after something was sent is likely
 to go on: its events share packets until the end of the loop's turn, and further, until `coalesce_us` have passed, while
@@ -15,7 +15,7 @@ from functools import partial
 from time import time_ns
 from typing import Any
 
-from gossamer.core.ids import PacketId
+from gossamer.core.ids import PacketId, stream_of
 from gossamer.live.errors import Full, NotAMember, NotAnEvent
 from gossamer.live.home import NOBODY, Home
 from gossamer.live.intake import Intake
@@ -38,8 +38,11 @@ needs two or three for each."""
 class Outbox:
     """Events that are published and not yet packets."""
 
-    def __init__(self, home: Home, member: Member, settings: Settings, body_bytes: int, *, fifo: bool) -> None:
+    def __init__(
+        self, home: Home, member: Member, settings: Settings, body_bytes: int, fifo: bool, channel: int = 0
+    ) -> None:
         self.published = 0
+        self._channel = channel
         self._home = home
         self._member = member
         self._packer = Packer(body_bytes)
@@ -61,8 +64,9 @@ class Outbox:
         self._error: BaseException | None = None
         self._loop = home.loop
         self._subjects: set[str] = set()
-        self._id = PacketId(member.me, member.stack.streams[member.me].next)
+        self._id = PacketId(stream_of(member.me, channel), member.stack.following(channel))
         self._intake = Intake(body_bytes, self._subjects, self._wake)
+        self._lends = channel == 0
         home.publisher = home.thread
 
     def publish(self, subject: str, payload: bytes, attributes: dict[str, Any] | None) -> PacketId:
@@ -87,7 +91,7 @@ class Outbox:
         if body is not None and self.room():
             self.published += 1
             self._number(1)
-            self._member.publish([body])
+            self._member.publish([body], self._channel)
             self._sent_ns = time_ns()
             return packet
         if not self._packer.add(subject, payload, attributes):
@@ -112,10 +116,15 @@ class Outbox:
         self._take_back()
         packet = self.publish(subject, payload, attributes)
         self.send()
-        if not self._packer.count and not self._closed:
+        if not self._packer.count and not self._closed and self._lends:
             self._intake.lend(self._id, self._member.stack.pace.room())
             self._home.publisher = NOBODY
         return packet
+
+    def lend_no_more(self) -> None:
+        """There are other outboxes: events of other threads come by the loop, which knows where each belongs."""
+        self._lends = False
+        self._take_back()
 
     def _take_back(self) -> None:
         if self._home.publisher == NOBODY:
@@ -169,13 +178,22 @@ class Outbox:
         waiting, self._bodies = self._bodies + bodies, []
         last = len(waiting) - len(waiting) % self._burst
         for at in range(0, last, self._burst):
-            self._member.publish(waiting[at : at + self._burst])
+            self._member.publish(waiting[at : at + self._burst], self._channel)
         self._bodies = waiting[last:]
         return each * len(bodies)
 
     def room(self, packets: int = 1) -> bool:
         """Whether this many more packets may be begun."""
         return self._member.stack.pace.room() >= len(self._bodies) + packets
+
+    def begin_with(self, body: bytes) -> None:
+        """Send this packet before any further event; `Full` if there is no room for it and one more."""
+        self.send()
+        if self._packer.count or not self.room(2):
+            raise Full("too much is published and not yet sent: try again later, or await publish_wait(...)")
+        self._bodies.append(body)
+        self._number(1)
+        self._pass_on()
 
     def close(self, error: BaseException | None = None) -> None:
         """Let nothing more be published, because of an error if there is one.
@@ -290,4 +308,4 @@ class Outbox:
     def _pass_on(self) -> None:
         if self._bodies:
             bodies, self._bodies = self._bodies, []
-            self._member.publish(bodies)
+            self._member.publish(bodies, self._channel)

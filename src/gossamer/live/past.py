@@ -10,6 +10,8 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
 from gossamer.live.subscription import Subscription
 
+_AGAIN_S = 0.02
+
 
 class Past:
     """The wishes of one member, the first of which is being asked for."""
@@ -27,6 +29,11 @@ class Past:
             self._ask()
 
     def _ask(self) -> None:
+        """Ask, once the member listens to all channels that its application wants: the past of others is not told."""
+        stack = self._member.stack
+        if stack.wanted_channels & ~stack.streams.channels:
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._ask)
+            return
         _, since_ns, positions = self._wishes[0]
         self._member.step(RewindAsked(since_ns, positions))
 

@@ -67,28 +67,29 @@ class Post:
             self._recorder.sent(time(), self._header.source, to, message, sum(map(len, datagrams)))
         return datagrams
 
-    def send_to_region(self, message: Message, hops: int, roster: Roster) -> None:
-        """Send by multicast within `hops` hops; without multicast there are no regions, and everybody gets it."""
+    def send_to_region(self, message: Message, hops: int, roster: Roster, channel: int = 0) -> None:
+        """Send by multicast within `hops` hops; without multicast there are no regions, and all listeners get it."""
         datagrams = self.close(message, EVERYONE)
         if self._multicast:
-            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops)
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, hops, channel)
         else:
-            self.send_to_group(datagrams, roster)
+            self.send_to_group(datagrams, roster, channel)
 
-    def send_to_some(self, datagrams: list[bytes], to: tuple[int, ...], roster: Roster) -> None:
+    def send_to_some(self, datagrams: list[bytes], to: tuple[int, ...], roster: Roster, channel: int = 0) -> None:
         """Send to a few members: by multicast, which IP cannot address to a part of a group, or to each of them."""
         if self._multicast and len(to) > 1:
-            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, channel=channel)
             return
         for member in to:
             self.send_to(member, datagrams, roster)
 
-    def send_to_group(self, datagrams: list[bytes], roster: Roster) -> None:
-        """Send by multicast; where there is none, to all members that we know, and to our contacts."""
+    def send_to_group(self, datagrams: list[bytes], roster: Roster, channel: int = 0) -> None:
+        """Send by multicast; where there is none, to all listeners that we know and, in channel 0, our contacts."""
         if self._multicast:
-            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams)
+            self._stats["not taken by the kernel"] += self._transport.send_to_group(datagrams, channel=channel)
             return
-        for address in dict.fromkeys([*self._known(roster), *self._contacts]):
+        contacts = () if channel else self._contacts
+        for address in dict.fromkeys([*self._known(roster, channel), *contacts]):
             if address != self._transport.address:
                 self._send(datagrams, address)
 
@@ -129,8 +130,8 @@ class Post:
         assert self._proofs is not None
         self._transport.send_to([self._envelope.close(Challenge(self._proofs.nonce(address)))], address)
 
-    def _known(self, roster: Roster) -> list[Address]:
-        found = (self._directory.of(member, roster) for member in roster.others())
+    def _known(self, roster: Roster, channel: int = 0) -> list[Address]:
+        found = (self._directory.of(member, roster) for member in roster.others(channel))
         return [address for address in found if address is not None]
 
     def _send(self, datagrams: list[bytes], address: Address, member: int = EVERYONE) -> None:

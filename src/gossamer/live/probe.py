@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from gossamer.core.ids import MEMBER_BITS
 from gossamer.core.questions import Probe, WhoKeeps
 from gossamer.live.credentials import envelope_for, trusted
 from gossamer.live.envelope import answer_in
@@ -40,7 +41,7 @@ async def probe(
 
     If a `packet` is named, by sender and number, they answer what they know of that.
     """
-    header = Header(crc32(name.encode()), secrets.randbits(63))
+    header = Header(crc32(name.encode()), secrets.randbits(MEMBER_BITS))
     envelope = envelope_for(settings, header)
     line = transport(trusted(settings))
     nonce = Random(header.source).getrandbits(62)

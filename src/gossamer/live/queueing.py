@@ -36,7 +36,7 @@ class Worker:
         self._others: dict[int, int] = {}  # by member of the queue: the number of its next report
         self._waiting: dict[int, dict[int, QueueLetter]] = {}
         self._greeted: set[int] = set()
-        self._number = 0
+        self._number = int(parts.member.now() * 1000)  # above those of an earlier subscription
         self._told: Horizon = {}  # how far the others know us to have seen
         self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were read and are not done
         self._types = {
@@ -88,7 +88,7 @@ class Worker:
                 del self._in_hand[place]
             self.queue.done(*place)
 
-    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """All that was read is done, but for these."""
         left = Counter(map(_PLACE, (item for item in unread if isinstance(item, Event))))
         for place, count in self._in_hand.items():
@@ -132,14 +132,15 @@ class Worker:
     def heard(self, source: int, letter: QueueLetter) -> None:
         """Another member of the queue, or one that wants to know who is in it."""
         if letter.kind == BYE:
-            self.leave(source)
+            if letter.number >= self._others.get(source, 0):  # else it has come back meanwhile
+                self.leave(source)
         elif letter.kind == REPORT:
             waiting = self._waiting.setdefault(source, {})
             if len(waiting) < _REPORTS_MAX:
                 waiting[letter.number] = letter
         else:
             is_new = source not in self._others
-            self._others[source] = letter.number
+            self._others[source] = max(letter.number, self._others.get(source, 0))  # letters have no order
             if is_new or letter.kind == HELLO:
                 self._report()  # what it is not told
                 self._write(source, WELCOME)
@@ -172,7 +173,7 @@ class Worker:
         self._timer.cancel()
         self._report()
         for member in self._others:
-            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, 0, {}, {}, {}, 0)))
+            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0)))
 
 
 class Queues:

@@ -6,7 +6,7 @@ from typing import Any
 from gossamer.core.ids import PacketId
 from gossamer.live.errors import Timeout
 from gossamer.live.home import Home, at_home
-from gossamer.live.outbox import Outbox
+from gossamer.live.outboxes import Outboxes
 from gossamer.live.requests import Requests
 from gossamer.wire.events import Event
 
@@ -16,7 +16,7 @@ class Requesting:
 
     name: str
     _home: Home
-    _outbox: Outbox
+    _outboxes: Outboxes
     _requests: Requests
 
     async def publish_wait(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
@@ -53,7 +53,7 @@ class Requesting:
 
         async def publish(number: int) -> None:
             await self.publish_wait(subject, payload, **{**attributes, "reply": number})
-            self._outbox.send()
+            self._outboxes.send()
 
         async for reply in self._requests.many(subject, publish, timeout, limit):
             yield reply

@@ -131,7 +131,7 @@ class Requests:
             raise not_an_event(error, [payload]) from None
         if len(content) > LETTER_BYTES_MAX:
             raise NotAnEvent(f"a reply of {len(content)} bytes: at most {LETTER_BYTES_MAX}; publish it instead")
-        self._mail.write(event.sender, REPLY, content)
+        self._mail.write(event.member, REPLY, content)
 
     def _replied(self, source: int, content: bytes) -> None:
         reply = unpack(content)

@@ -3,10 +3,12 @@
 import asyncio
 from time import monotonic
 
+from gossamer.core.ids import PacketId, channel_of, owner_of
 from gossamer.core.inputs import ConfirmAsked
+from gossamer.core.packet_sets import Horizon
 from gossamer.live.errors import NotDurable, Timeout, Unsent
 from gossamer.live.member import Member
-from gossamer.live.outbox import Outbox
+from gossamer.live.outboxes import Outboxes
 from gossamer.live.waiting import Waiting
 from gossamer.settings import Settings
 
@@ -14,48 +16,49 @@ from gossamer.settings import Settings
 class Safety:
     """What one member waits for when it flushes, and before it leaves."""
 
-    def __init__(self, settings: Settings, member: Member, outbox: Outbox, waiting: Waiting) -> None:
+    def __init__(self, settings: Settings, member: Member, outboxes: Outboxes, waiting: Waiting) -> None:
         self._settings = settings
         self._member = member
         self._stack = member.stack
-        self._outbox = outbox
+        self._outboxes = outboxes
         self._waiting = waiting
         self._without_loggers_since: float | None = None
-        self._flushed = 0  # everything below was flushed, or reported as not durable
+        self._flushed: Horizon = {}  # by channel: everything below was flushed, or reported as not durable
 
     async def flush(self, durable: bool, timeout: float | None) -> None:
         """Wait until everything published so far is sent and, if `durable` and there is or was a logger, logged."""
-        target = self._outbox.last
-        self._outbox.send()
+        targets = self._outboxes.lasts()
+        self._outboxes.send()
         try:
-            await self._waiting.until(lambda: self._is_done(target, durable), timeout)
+            await self._waiting.until(lambda: self._is_done(targets, durable), timeout)
         except TimeoutError:
-            raise Timeout(self._late(target, timeout)) from None
+            raise Timeout(self._late(targets, timeout)) from None
         if durable:
-            self._check_durable(target)
+            self._check_durable(targets)
             if self._stack.awaits_loggers():
-                self._member.flushed(target - 1)
+                for channel, target in targets.items():
+                    self._member.flushed(channel, target - 1)
 
-    def _is_done(self, target: int, durable: bool) -> bool:
-        return self._is_sent(target) and (not durable or self._is_logged(target))
+    def _is_done(self, targets: Horizon, durable: bool) -> bool:
+        return not self._unsent_of(targets) and (not durable or self._is_logged(targets))
 
-    def _late(self, target: int, timeout: float | None) -> str:
+    def _late(self, targets: Horizon, timeout: float | None) -> str:
         """What a flush still waits for when its time is over."""
-        if not self._is_sent(target):
-            unsent = target - self._stack.streams[self._stack.me].next
+        if unsent := self._unsent_of(targets):
             return f"flush: {unsent} packets are not sent after {timeout} s; stats()['pace'] says what holds them back"
-        return (
-            f"flush: no logger has acknowledged {target - self._stack.settled()} packets after {timeout} s; is it "
-            "running?"
-        )
+        unlogged = self._unlogged_of(targets)
+        return f"flush: no logger has acknowledged {unlogged} packets after {timeout} s; is it running?"
 
-    def _is_sent(self, target: int) -> bool:
+    def _unsent_of(self, targets: Horizon) -> int:
         """What waits for its first pass has no number yet."""
-        return self._stack.streams[self._stack.me].next >= target
+        return sum(max(0, target - self._stack.following(channel)) for channel, target in targets.items())
 
-    def _is_logged(self, target: int) -> bool:
+    def _unlogged_of(self, targets: Horizon) -> int:
+        return sum(max(0, target - self._stack.settled(channel)) for channel, target in targets.items())
+
+    def _is_logged(self, targets: Horizon) -> bool:
         """As far as it ever will be."""
-        return self._stack.settled() >= target or not self._waits_for_loggers()
+        return not self._unlogged_of(targets) or not self._waits_for_loggers()
 
     def _waits_for_loggers(self) -> bool:
         """Whether there are loggers, or are to be. Without a key whoever says that the last one has left may lie: one
@@ -67,26 +70,45 @@ class Safety:
         patience_s = self._settings.loss_patience if self._settings.key is None else 0.0
         return monotonic() - self._without_loggers_since < patience_s
 
-    def _check_durable(self, target: int) -> None:
-        flushed, self._flushed = self._flushed, target
-        missing = target - self._stack.settled()
-        unlogged = self._stack.awaits_loggers() and self._stack.unlogged() >= flushed
-        if missing > 0 or unlogged:
-            self._member.flushed(target - 1, "unlogged")
-        if missing > 0:
+    def _check_durable(self, targets: Horizon) -> None:
+        flushed, self._flushed = self._flushed, targets
+        missing, awaits = self._unlogged_of(targets), self._stack.awaits_loggers()
+        unlogged = [c for c in targets if awaits and self._stack.unlogged(c) >= flushed.get(c, 0)]
+        if missing or unlogged:
+            for channel, target in targets.items():
+                self._member.flushed(channel, target - 1, "unlogged")
+        if missing:
             raise NotDurable(
                 f"{missing} packets are not logged, and the last logger has left for good; start another one, or "
                 "flush(durable=False)"
             )
         if unlogged:
             raise NotDurable(
-                f"packets up to number {self._stack.unlogged()} were sent but will not be logged: there was no logger "
-                f"then, or no more room to keep them (unlogged_bytes = {self._settings.unlogged_bytes})"
+                f"packets up to number {self._stack.unlogged(unlogged[0])} were sent but will not be logged: there was "
+                f"no logger then, or no more room to keep them (unlogged_bytes = {self._settings.unlogged_bytes})"
             )
+
+    async def stable(self, packet: PacketId, timeout: float | None) -> None:
+        """Wait until every member that listens has confirmed that it has this packet of ours."""
+        channel = channel_of(packet.sender)
+        if owner_of(packet.sender) != self._member.me:
+            raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
+        if packet.seqno >= self._outboxes.lasts().get(channel, 0):
+            raise ValueError(f"packet {packet}: has not been published yet")
+        self._outboxes.send()
+        try:
+            await self._waiting.until(lambda: self._is_stable(packet, channel), timeout)
+        except TimeoutError:
+            raise Timeout(f"packet {packet}: not every member has confirmed it after {timeout} s") from None
+
+    def _is_stable(self, packet: PacketId, channel: int) -> bool:
+        stack = self._stack
+        alone = not stack.roster.others_owed(channel) and stack.following(channel) > packet.seqno
+        return alone or self._member.stable_up_to.get(packet.sender, -1) >= packet.seqno
 
     async def before_leaving(self, group: str) -> Unsent | None:
         """Wait until everything is safe; what is not when `leave_timeout` is over, unless that was reported before."""
-        reported = self._flushed >= self._outbox.last
+        reported = all(self._flushed.get(c, 0) >= last for c, last in self._outboxes.lasts().items())
         try:
             async with asyncio.timeout(0 if self._member.is_offline else self._settings.leave_timeout):
                 await self.flush(durable=True, timeout=None)
@@ -106,5 +128,7 @@ class Safety:
     def _unsent(self, group: str) -> Unsent:
         stack = self._stack
         lacking, loggers = stack.unconfirmed(), stack.roster.loggers
-        arrived = () if loggers else (max(has + 1, stack.first_number) for has in lacking.values())
-        return Unsent(group, self._outbox.last - min([stack.settled(), *arrived]), tuple(lacking), loggers)
+        arrived = [] if loggers else [max(has + 1, stack.first_number) for has in lacking.values()]
+        lasts = self._outboxes.lasts()
+        unsafe = max(self._unlogged_of(lasts), lasts[0] - min([lasts[0], *arrived]), bool(lacking))
+        return Unsent(group, unsafe, tuple(lacking), loggers)

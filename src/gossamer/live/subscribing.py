@@ -5,6 +5,7 @@ from typing import cast
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
 from gossamer.live.callbacks import Callback, Callbacks
+from gossamer.live.channels import GroupChannels
 from gossamer.live.durable import Durables
 from gossamer.live.home import Home
 from gossamer.live.inbox import Inbox
@@ -29,6 +30,7 @@ class Subscribing:
     _durables: Durables
     _queues: Queues
     _callbacks: Callbacks
+    _channels: GroupChannels
 
     def subscribe(
         self,
@@ -65,6 +67,7 @@ class Subscribing:
         given = self.settings
         room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
         subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
+        self._channels.look()
         if queue_id is not None:
             self._queues.begin(queue_id, queue_by, subscription)
         if durable is not None:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
 
 from gossamer.core.errors import Misuse
+from gossamer.core.ids import owner_of
 from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
@@ -81,7 +82,7 @@ class Acknowledging(Protocol):
     def bound(self, item: Item, *, blocking: bool = False) -> Item:
         """The same item; an event of it can be acknowledged."""
 
-    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """All that was read is done, but for these."""
 
 
@@ -140,7 +141,7 @@ class Subscription:
 
     def offer(self, events: list[Event], size_bytes: int) -> None:
         """Take these events, all of one sender, unless there is no room."""
-        if events[0].sender == self._not_from:
+        if owner_of(events[0].sender) == self._not_from:
             return
         if self.queue is not None:
             events = self.queue.arrived(events)
@@ -348,19 +349,20 @@ class Subscription:
         return begun[self._position :] + taken if begun else taken
 
     @at_home
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds.
 
+        With `wait=False` it is on its way when this returns: as safe, since what is not kept comes again, and faster.
         For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
         and what was not committed goes to another member of the queue when this one is gone.
         """
-        await self._commit_but(self._reading[self._position :], timeout)
+        await self._commit_but(self._reading[self._position :], timeout, wait=wait)
 
-    async def _commit_but(self, unread: list[Item], timeout: float | None) -> None:
+    async def _commit_but(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """Commit all that was taken but for these items."""
         if self.acks is None:
             raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
-        await self.acks.commit(unread, timeout)
+        await self.acks.commit(unread, timeout, wait=wait)
 
     @property
     def marks(self) -> Horizon | None:

@@ -1,4 +1,6 @@
-"""Two UDP sockets: one hears the group's multicast address, the other sends everything and hears what is meant for us.
+"""UDP sockets: one hears the group's multicast address, another sends everything and hears what is meant for us.
+
+Each channel besides channel 0 has an address, and at a member that listens to it a socket, of its own.
 
 Everything is sent from the second socket, so the source address of any datagram is where its member can be reached.
 Where the kernel can (GSO and GRO, Linux 4.18 and 5.0), a burst of equal datagrams crosses the system call boundary as
@@ -10,6 +12,7 @@ import fcntl
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from struct import Struct
 from time import time
 from typing import Any, Protocol
@@ -39,6 +42,15 @@ Address = tuple[str, int]
 Datagrams = list[bytes | memoryview]
 """Bytes, or views of a buffer that the next read overwrites: copy what must stay."""
 Handler = Callable[[Datagrams, Address], None]
+
+
+class Arrived(Protocol):
+    """Takes what was read: by multicast, if it was said `aloud`."""
+
+    def __call__(self, datagrams: Datagrams, address: Address, *, aloud: bool = False) -> None:
+        """These datagrams came from `address`."""
+
+
 Ancillary = Sequence[tuple[int, int, bytes]]
 """What a datagram says to the kernel: level, kind and value of options for itself alone."""
 
@@ -56,6 +68,7 @@ _LEAST_BYTES = 4096
 
 _HEADERS_BYTES = {4: 28, 6: 48}
 _PAYLOAD_BYTES_MAX = {4: 65_507, 6: 65_527}
+_LAST_MULTICAST = {4: 0xEFFF_FFFF, 6: (1 << 128) - 1}
 _SEGMENT, _GRO, _INT = Struct("H"), Struct("i"), Struct("i")
 _HOPS = {4: (socket.IPPROTO_IP, socket.IP_TTL), 6: (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT)}
 """How a single datagram says how far it may go."""
@@ -99,6 +112,13 @@ class Endpoint:
             raise TransportError(f"port {port}: must be from 1 to {PORT_MAX}, or 0 for any")
         return cls(str(group), number, interface, port)
 
+    def channel_address(self, channel: int) -> str:
+        """The multicast address of a channel: so far after the group's own, at the same port; before it at the end."""
+        base = ip_address(self.group)
+        last = _LAST_MULTICAST[base.version]
+        number = int(base) + channel
+        return str(type(base)(number if number <= last else int(base) - channel))
+
     @property
     def version(self) -> int:
         """4 or 6."""
@@ -125,8 +145,14 @@ class Transport(Protocol):
     datagram_bytes_max: int
     rcvbuf_bytes: int
 
-    def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
-        """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused."""
+    def send_to_group(self, datagrams: list[bytes], hops: int = 0, channel: int = 0) -> int:
+        """Send to all that hear `channel`, or to those within `hops`; returns how many datagrams the kernel refused."""
+
+    def open_channel(self, channel: int) -> socket.socket:
+        """Hear the multicast of a channel besides 0, at a socket of its own; TransportError if that cannot be."""
+
+    def close_channel(self, channel: int) -> None:
+        """Hear a channel no more."""
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member; returns how many datagrams the kernel refused."""
@@ -147,7 +173,7 @@ class Transport(Protocol):
         """Tell the network that we do not want the group's multicast, until we rejoin."""
 
     def close(self) -> None:
-        """Close both sockets."""
+        """Close all sockets."""
 
 
 class UdpTransport:
@@ -174,21 +200,46 @@ class UdpTransport:
         """What the kernel granted each socket, as it counts: twice what was asked, including its own bookkeeping."""
         self.gso = not plain and supports(self.unicast, UDP_SEGMENT)
         self.gro = not plain and supports(self.unicast, UDP_GRO)
-        self._group = self._destination((endpoint.group, endpoint.port))
+        self._plain = plain
+        self._groups = {0: self._destination((endpoint.group, endpoint.port))}  # by channel
+        self._channels: dict[int, socket.socket] = {}
+        self._ignores_self = False
         self._view = memoryview(bytearray(_TOGETHER_BYTES + 65_536))
         self._read = self.multicast
         self._stamp = bytearray(_STAMP.size)
 
-    def send_to_group(self, datagrams: list[bytes], hops: int = 0) -> int:
-        """Send to everyone, or to those within `hops` hops; returns how many datagrams the kernel refused.
+    def send_to_group(self, datagrams: list[bytes], hops: int = 0, channel: int = 0) -> int:
+        """Send to all that hear `channel`, or to those within `hops`; returns how many datagrams the kernel refused.
 
         From loopback nothing crosses a router anyway.
         """
+        group = self._groups.get(channel)
+        if group is None:
+            address = self.endpoint.channel_address(channel), self.endpoint.port
+            group = self._groups[channel] = self._destination(address)
         if not hops or self.local.is_loopback:
-            return self._send(datagrams, self._group)
+            return self._send(datagrams, group)
         level, kind = _HOPS[self.endpoint.version]
         limit = [(level, kind, _INT.pack(min(hops, HOPS)))]
-        return sum(self._send_one(datagram, self._group, limit) for datagram in datagrams)
+        return sum(self._send_one(datagram, group, limit) for datagram in datagrams)
+
+    def open_channel(self, channel: int) -> socket.socket:
+        """Hear the multicast of a channel besides channel 0, at a socket of its own; TransportError if that cannot be.
+
+        The kernel limits the groups of one socket (`igmp_max_memberships`), so each address has its own, which hears
+        nothing but that address.
+        """
+        if channel not in self._channels:
+            group, port = self.endpoint.channel_address(channel), self.endpoint.port
+            sock = multicast_socket(self.local, group, port, listen=self._listens, plain=self._plain)
+            self._channels[channel] = sock
+            if self._ignores_self:
+                ignore(sock, *self.address)
+        return self._channels[channel]
+
+    def close_channel(self, channel: int) -> None:
+        """Hear a channel no more."""
+        self._channels.pop(channel).close()
 
     def send_to(self, datagrams: list[bytes], address: Address) -> int:
         """Send to one member; returns how many datagrams the kernel refused."""
@@ -244,22 +295,27 @@ class UdpTransport:
     def ignore_self(self) -> None:
         """Do not hear our own multicast, where the kernel can filter it out."""
         if self.endpoint.version == 4:
+            self._ignores_self = True
             ignore(self.multicast, *self.address)
 
     def rejoin(self) -> None:
         """The network was away, or we were: tell it again that we want the group's multicast."""
-        if self._listens:
-            rejoin(self.multicast, self.local, self.endpoint.group)
+        for sock, group in self._joined() if self._listens else ():
+            rejoin(sock, self.local, group)
 
     def leave(self) -> None:
         """Tell the network that we do not want the group's multicast, until we rejoin."""
-        if self._listens:
-            leave(self.multicast, self.local, self.endpoint.group)
+        for sock, group in self._joined() if self._listens else ():
+            leave(sock, self.local, group)
+
+    def _joined(self) -> list[tuple[socket.socket, str]]:
+        channels = [(sock, self.endpoint.channel_address(channel)) for channel, sock in self._channels.items()]
+        return [(self.multicast, self.endpoint.group), *channels]
 
     def close(self) -> None:
-        """Close both sockets."""
-        self.multicast.close()
-        self.unicast.close()
+        """Close all sockets."""
+        for sock in (self.multicast, self.unicast, *self._channels.values()):
+            sock.close()
 
     def _destination(self, address: Address) -> tuple[Any, ...]:
         """As the socket needs it: the zone of a link-local address is our interface's; other addresses ignore it."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from gossamer.core.effects import Note
-from gossamer.core.ids import FIRST_PASS, PEER
+from gossamer.core.ids import FIRST_PASS, PEER, channel_of
 from gossamer.core.ids import LOGGER as BY_LOGGER
 from gossamer.core.names import name_of
 from gossamer.live.envelope import Envelope
@@ -154,7 +154,8 @@ class Watch:
             self._refusing = disk.failure
             if self._refusing:
                 self._bulletin.post("logger-refuses", f"this logger accepts nothing more: {self._refusing}")
-        settled, unlogged = stack.settled(), stack.streams[stack.me].next - stack.settled()
+        settled = sum(stack.settled(channel_of(stream)) for stream in stack.own)
+        unlogged = sum(stream.next for stream in stack.own.values()) - settled
         if settled != self._settled or not unlogged or not stack.awaits_loggers():
             self._settled, self._settled_at = settled, now
         elif now - self._settled_at > STUCK_S:

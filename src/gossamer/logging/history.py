@@ -87,8 +87,8 @@ class History(Rung):
         return {sender: numbers for sender, numbers in told.items() if numbers}
 
     def _holes(self, wish: RewindAsked) -> bool:
-        never = self._never_sent()
-        known = {s: n.union(never[s]) if s in never else n for s, n in self._held().items()}
+        never, hears = self._never_sent(), self.ladder.streams.hears
+        known = {s: n.union(never[s]) if s in never else n for s, n in self._held().items() if hears(s)}
         return any(
             len(numbers.within(max(numbers.first, wish.positions.get(sender, 0)), numbers.last)) > 1
             for sender, numbers in known.items()
@@ -96,12 +96,14 @@ class History(Rung):
 
     def _conclude(self, now: float, wish: RewindAsked, out: Effects) -> None:
         self._wish = None
-        held = self._held()
+        hears = self.ladder.streams.hears
+        held = {sender: numbers for sender, numbers in self._held().items() if hears(sender)}
         if self._answers:
             self._await_unlogged(wish, held)
         out.append(PastKnown(held if self._answers else None))
         for sender, never in self._never_sent().items():
-            self.ladder.streams.of(sender).note_never_sent(never)
+            if hears(sender):
+                self.ladder.streams.of(sender).note_never_sent(never)
         for sender, numbers in held.items():
             first = max(numbers.first, wish.positions.get(sender, 0))
             if first <= numbers.last:
@@ -111,5 +113,5 @@ class History(Rung):
         """What is wanted of a sender, was sent before we came, and is in no log: it may be on its way there."""
         for sender, first in wish.positions.items():
             stream = self.ladder.streams.get(sender)
-            if stream is not None and sender not in held and first < stream.start:
-                held[sender] = RangeSet.span(first, stream.start - 1)
+            if stream is not None and sender not in held and max(first, 0) < stream.start:
+                held[sender] = RangeSet.span(max(first, 0), stream.start - 1)

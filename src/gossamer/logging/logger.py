@@ -12,7 +12,7 @@ from itertools import islice
 from math import inf
 
 from gossamer.core.effects import Collect, ForgetCollected, Multicast, Persist, Unicast
-from gossamer.core.ids import Phase
+from gossamer.core.ids import CHANNELS_MAX, Phase, channel_of, owner_of, stream_of
 from gossamer.core.inputs import Committed, DamageFound, LogSpan
 from gossamer.core.ladder import UNLIMITED, Effects, InputHandler, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Gossip, Holdings, NeverSent, Request
@@ -113,7 +113,7 @@ class Logger(Keeper):
         lacking = self.lacking({sender: RangeSet([(run[0].seqno, run[-1].seqno)])})
         for first, last in lacking[sender].ranges() if sender in lacking else ():
             self._persist(now, run[first - run[0].seqno : last - run[0].seqno + 1], out)
-        if source == sender:
+        if source == owner_of(sender):
             self._acknowledge(run, out)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
@@ -121,10 +121,15 @@ class Logger(Keeper):
 
         Only what was logged counts, not what was sent before we came.
         """
-        logged = self._log.get(to, _NOTHING).ranges()[:1] + self._gone.get(to, _NOTHING).ranges()[:1]
+        gossip.logged = self._logged_up_to(to)
+        if self.ladder.settings.channels > 1:
+            in_channels = {c: self._logged_up_to(stream_of(to, c)) for c in range(1, CHANNELS_MAX)}
+            gossip.logged_in = {channel: last for channel, last in in_channels.items() if last >= 0}
+
+    def _logged_up_to(self, sender: int) -> int:
+        logged = self._log.get(sender, _NOTHING).ranges()[:1] + self._gone.get(sender, _NOTHING).ranges()[:1]
         have = RangeSet(sorted(logged)).ranges()
-        if have and have[0][0] == 0:
-            gossip.logged = have[0][1]
+        return have[0][1] if have and have[0][0] == 0 else -1
 
     def retracted(self, now: float, sender: int, last: int) -> None:
         """What is logged above `last` is not the sender's: the true packets will take its place."""
@@ -160,17 +165,17 @@ class Logger(Keeper):
             if sender in table:
                 gone.update(numbers.intersection(table[sender]))
         stream = self.ladder.streams.get(sender)
-        if self.ladder.streams.is_retired(sender) and not self.ladder.roster.knows(sender):
+        if self.ladder.streams.is_retired(sender) and not self.ladder.roster.knows(owner_of(sender)):
             gone.update(numbers)
         elif stream is not None:
             gone.update(numbers.intersection(stream.abandoned))
-            if sender not in self.ladder.roster.owed:  # it has left
+            if not self.ladder.roster.knows(owner_of(sender)):  # it has left
                 gone.update(numbers.difference(stream.missing))
         return gone
 
     def never_sent_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
         """What its sender told us; and of our own numbers of earlier lives, those that our log lacks (000 §6.2)."""
-        if sender == self.ladder.me:
+        if owner_of(sender) == self.ladder.me:
             return self._lacking_of(sender, RangeSet(numbers.within(0, self.ladder.restored.reserved - 1)))
         return self.never_sent[sender].touching(numbers) if sender in self.never_sent else _NOTHING
 
@@ -178,9 +183,10 @@ class Logger(Keeper):
         """Numbers from before we came that we never heard of: their sender knows whether there are such packets."""
         stream = self.ladder.streams.get(sender)
         unheard = numbers.difference(stream.missing) if stream is not None else numbers
-        if unheard and sender in self.ladder.roster and now >= self._ask_sender_at.get(sender, 0.0):
+        owner = owner_of(sender)
+        if unheard and owner in self.ladder.roster and now >= self._ask_sender_at.get(sender, 0.0):
             self._ask_sender_at[sender] = now + self.ladder.settings.retry_period
-            out.append(Unicast(sender, Request({sender: unheard})))
+            out.append(Unicast(owner, Request({sender: unheard})))
 
     def _persist(self, now: float, run: Run, out: Effects) -> None:
         sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
@@ -232,7 +238,8 @@ class Logger(Keeper):
                 remove(self._damaged, sender, first, last)
 
     def _acknowledge(self, run: Run, out: Effects) -> None:
-        out.append(Unicast(run[0].sender, Ack({run[0].sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
+        sender = run[0].sender
+        out.append(Unicast(owner_of(sender), Ack({sender: RangeSet([(run[0].seqno, run[-1].seqno)])})))
 
     def _told_never_sent(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         """A sender says that these never were, or that it has forgotten them: what we lack of them, we will not get.
@@ -240,15 +247,16 @@ class Logger(Keeper):
         If they come all the same, somebody had lied, and they are logged; of numbers that are still to come nobody can
         know. That there are no such packets is told to everybody: loggers take over that responsibility (000 §6.2).
         """
-        numbers = message.numbers.get(source, _NOTHING).within(0, self.ladder.streams.of(source).next - 1)
-        mine = self._lacking_of(source, RangeSet(numbers))
-        if message.lost:
-            put(self._denied, source, self._denied.get(source, _NOTHING).union(mine))
-            return
-        new = mine.difference(self.never_sent.get(source, _NOTHING))
-        if new:
-            self.never_sent.setdefault(source, RangeSet()).update(new)
-            out.append(Multicast(NeverSent({source: new})))
+        for sender in [sender for sender in message.numbers if owner_of(sender) == source]:
+            known = message.numbers[sender].within(0, self.ladder.streams.of(sender).next - 1)
+            mine = self._lacking_of(sender, RangeSet(known))
+            if message.lost:
+                put(self._denied, sender, self._denied.get(sender, _NOTHING).union(mine))
+                continue
+            new = mine.difference(self.never_sent.get(sender, _NOTHING))
+            if new:
+                self.never_sent.setdefault(sender, RangeSet()).update(new)
+                out.append(Multicast(NeverSent({sender: new}), channel=channel_of(sender)))
 
     def _sweep(self, now: float, out: Effects) -> None:
         self._arrivals.tidy(self._log)
@@ -282,7 +290,7 @@ class Logger(Keeper):
             if self._finished[sender] > now - patience:
                 break
             del self._finished[sender]
-            if sender in self.ladder.streams or self.ladder.roster.knows(sender):
+            if sender in self.ladder.streams or self.ladder.roster.knows(owner_of(sender)):
                 self._finished[sender] = now
             elif sender not in self._log:  # else it is looked at again when that is collected
                 for limits in (self._settled, self._expired, self._retention.free):
@@ -293,12 +301,12 @@ class Logger(Keeper):
                     out.append(ForgetCollected(sender))
 
     def _stable(self, sender: int) -> int:
-        """The number up to which every member that is owed it has acknowledged the packets of `sender`."""
+        """The number up to which every member that listens and is owed it has acknowledged the packets of `sender`."""
         had = self._had_by_members(sender)
         return min([had, *(positions.get(sender, -1) for positions in self._consumers.values())])
 
     def _had_by_members(self, sender: int) -> int:
-        known, others = self.ladder.acknowledged, self.ladder.roster.others_owed()
+        known, others = self.ladder.acknowledged, self.ladder.roster.others_owed(channel_of(sender))
         had = [known.get(member, {}).get(sender, -1) for member in others]
         return max(self._settled.get(sender, -1), min(had, default=self.ladder.streams.prefix_of(sender)))
 

@@ -14,6 +14,7 @@ from itertools import islice
 from gossamer.core.asking import Asking
 from gossamer.core.declares import LAST_PACKETS, LOG_REPAIR, LOGGERS, Declares
 from gossamer.core.effects import Unicast
+from gossamer.core.ids import owner_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Gossip, NeverSent, Request
 from gossamer.core.packet_sets import Horizon, PacketSets
@@ -206,5 +207,5 @@ class LoggerRepair(Repair):
             out.append(Unicast(target, Request(wanted)))
             return target
         if self.ladder.is_logger:
-            out.extend(Unicast(sender, Request({sender: numbers})) for sender, numbers in wanted.items())
+            out.extend(Unicast(owner_of(sender), Request({sender: numbers})) for sender, numbers in wanted.items())
         return -1

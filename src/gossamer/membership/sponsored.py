@@ -23,11 +23,14 @@ that is not back when everything that it could claim has timed out is taken to h
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 
+from gossamer.core.channels import unlisten
 from gossamer.core.declares import JOINING as JOINING_ALLOWED
 from gossamer.core.declares import LOGGERS, Declares
 from gossamer.core.effects import BecomeMember, BecomeStranger, Multicast, NameTaken, Note, Unicast
+from gossamer.core.ids import owner_of
 from gossamer.core.inputs import NamesakeHeard
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
 from gossamer.core.messages import Gossip, Join, Leave, ViewUpdate
@@ -37,6 +40,7 @@ from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import rest_of
 from gossamer.core.views import MemberEntry
+from gossamer.membership.absentees import Absentees
 from gossamer.membership.recently import KEPT_S, Recently
 from gossamer.membership.standing import TRANSITIONS, Event, Standing
 from gossamer.membership.view import DISCONNECTED, JOINING, LEFT, MEMBER, STATUS_NAMES, View
@@ -49,21 +53,11 @@ _REMEMBERED_S = 7200.0
 """A member that left is remembered for this long: one that is away for longer still knows it, and brings it back."""
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
-
-_NEWS_S = 10.0
-_NEWS_MAX = 50
+_NEWS_S, _NEWS_MAX = 10.0, 50
 """Where there is no logger to remember it, a member that leaves tells who has left within this time, up to so many."""
-_WRITTEN_S = 1.77e9
-_AHEAD_S = 100 * 365 * 86_400.0
+_WRITTEN_S, _AHEAD_S = 1.77e9, 100 * 365 * 86_400.0
 """An entry is at most a century ahead of our clock, or of 2026 if our clock was never set; else it is ignored. So a lie
 about a member leaves it room to refute it, and clocks may differ by years."""
-
-_RETURNING_MAX = 1000
-"""So many members that come back after a crash are remembered until they are in."""
-_JOIN_S = 30.0
-"""A process that has not become a member for this long does not want to, or never existed."""
-_JOINING_MAX = 64
-"""If more want to join at a time, the one that has wanted to for longest is forgotten, and may ask again."""
 _PATIENCE = 16
 """A process that hears others announces itself this many times as often before it founds a group all the same."""
 
@@ -80,8 +74,9 @@ class Sponsored(Membership):
         super().__init__(ladder)
         members = ladder.roster.members
         self._standing = Standing.IN if ladder.me in members else Standing.JOINING
-        self._view = View(MemberEntry(m, MEMBER, 0, m in ladder.roster.loggers) for m in members)
-        self._loggers_given = ladder.roster.loggers
+        listens, loggers = ladder.roster.listening, ladder.roster.loggers
+        self._view = View(MemberEntry(m, MEMBER, 0, m in loggers, channels=listens.get(m, 0)) for m in members)
+        self._loggers_given = loggers
         self._freshness = 0
         self._sponsors: dict[int, None] = {}
         self._t_join: Horizon = {}
@@ -92,9 +87,7 @@ class Sponsored(Membership):
         self._alone_since = inf  # when its application was told that it is a member, though it had met nobody
         self._recently = Recently()
         self._sponsored = False  # whether it has enough sponsors, and waits for a moment before it is in
-        self._returning: dict[int, None] = {}
-        self._joining: dict[tuple[int, int], float] = {}  # by member and freshness: since when
-        self._away: dict[tuple[int, int], float] = {}  # by member and freshness: since when, as far as we have looked
+        self._absentees = Absentees()
         self._announcing = ladder.timer(self._announce)
         self._answering = ladder.timer(self._answer_namesake)
         self._looking = ladder.timer(self._look)
@@ -148,7 +141,7 @@ class Sponsored(Membership):
         """Forget those that wanted to join and never came; note where everything is, for those that come late."""
         if self.ladder.settings.found_after and self._standing.is_inside and self._recently.is_due(now):
             self._recently.note(now, self._lasts())
-        if self._joining or self.ladder.roster.joining:
+        if self._absentees.anybody_joins or self.ladder.roster.joining:
             self._forget_newcomers(now, out)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
@@ -167,27 +160,20 @@ class Sponsored(Membership):
     def _unheard(self, entry: MemberEntry) -> MemberEntry:
         """What becomes of a member that is not heard: it may be back, but one that never was a member has no claim."""
         fresher = entry.freshness + 1
-        if entry.status == JOINING and entry.member not in self._returning:
+        if entry.status == JOINING and entry.member not in self._absentees:
             return MemberEntry(entry.member, LEFT, fresher, entry.logger)
-        return MemberEntry(entry.member, DISCONNECTED, fresher, entry.logger, entry.address)
+        return replace(entry, status=DISCONNECTED, freshness=fresher, name="")
 
     def _forget_newcomers(self, now: float, out: Effects) -> None:
-        newcomers = {(e.member, e.freshness): e for e in self._view.newcomers() if e.member != self.ladder.me}
-        self._joining = {which: self._joining.get(which, now) for which in newcomers}
-        longest = sorted(newcomers, key=lambda which: (self._joining[which], which))
-        too_many = len(longest) - _JOINING_MAX
-        gone = [w for at, w in enumerate(longest) if at < too_many or self._joining[w] < now - _JOIN_S]
+        gone = self._absentees.never_came(now, [e for e in self._view.newcomers() if e.member != self.ladder.me])
         if gone and self._standing.is_inside:
             self.ladder.ignored["joins that came to nothing"] += len(gone)
-            self._merge(now, [self._unheard(newcomers[which]) for which in gone], out)
+            self._merge(now, list(map(self._unheard, gone)), out)
 
     def _look(self, now: float, out: Effects) -> None:
         """A member that has been away for longer than any log keeps anything for it has left: it may join again."""
-        away = {(e.member, e.freshness): e for e in self._view.away()}
-        self._away = {which: self._away.get(which, now) for which in away}
-        before = now - self.ladder.settings.log_timeout
-        gone = [away[which] for which, since in self._away.items() if since < before and self._standing.is_inside]
-        if gone:
+        gone = self._absentees.gone_since(now, self._view.away(), now - self.ladder.settings.log_timeout)
+        if gone and self._standing.is_inside:
             fresh = int(now * 1e6)
             left = [MemberEntry(e.member, LEFT, max(e.freshness + 1, fresh), e.logger) for e in gone]
             self._merge(now, left, out)
@@ -269,9 +255,29 @@ class Sponsored(Membership):
         out.append(Multicast(ViewUpdate([entry])))
 
     def _entry(self, status: int) -> MemberEntry:
-        return MemberEntry(
-            self.ladder.me, status, self._freshness, self.ladder.is_logger, self.ladder.address, self.ladder.name
-        )
+        me = self.ladder
+        wanted = 0 if me.is_logger else me.wanted_channels & ~1
+        return MemberEntry(me.me, status, self._freshness, me.is_logger, me.address, me.name, wanted, me.known_map)
+
+    def declare_channels(self, now: float, out: Effects) -> None:
+        """Tell everybody what this member wants to listen to now."""
+        if self._standing.is_inside:
+            self._declare(now, MEMBER, out)
+
+    def own_entry(self) -> MemberEntry | None:
+        """This member as it says it is; None if it is none."""
+        return self._entry(MEMBER) if self._standing.is_inside else None
+
+    def take_in(self, now: float, entry: MemberEntry, out: Effects) -> bool:
+        """A member says this of itself; returns whether it is what we hold of it now."""
+        if self._credible(now, [entry]):
+            self._merge(now, [entry], out)
+        known = self._view.get(entry.member)
+        return known is not None and known.freshness == entry.freshness
+
+    def is_back(self, member: int) -> bool:
+        """Whether it crashed and is back, so that there is something to go on with."""
+        return member in self._absentees
 
     def _count_sponsor(self, now: float, source: int, message: ViewUpdate, out: Effects) -> None:
         mine = next((e for e in message.entries if e.member == self.ladder.me), None)
@@ -303,8 +309,13 @@ class Sponsored(Membership):
             out.append(BecomeStranger())
 
     def _become_member(self, now: float, out: Effects) -> None:
+        """In channel 0; to others the member listens once it knows from where on (`listeners`)."""
+        if not self.ladder.is_logger:
+            unlisten(self.ladder, now, self.ladder.streams.channels, out)
+        hears, me = self.ladder.streams.hears, self.ladder.me
+        self._t_join = {s: last for s, last in self._t_join.items() if hears(s) or owner_of(s) == me}
         self.ladder.begin(self._t_join)
-        before_us = any(last >= 0 for sender, last in self._t_join.items() if sender != self.ladder.me)
+        before_us = any(last >= 0 for sender, last in self._t_join.items() if owner_of(sender) != me)
         missed = "sent while alone" if before_us and self._alone_us(now) > KEPT_S * 1e6 else ""
         # first: what waited to be published goes with the new view
         out.append(BecomeMember(dict(self._t_join), missed))
@@ -352,16 +363,16 @@ class Sponsored(Membership):
             return
         if not self._happens(Event.ASKED_TO_SPONSOR):
             return  # only members sponsor
-        self._note_return(source)
+        self._absentees.note_return(source, self._view.get(source))
         self._merge(now, [message.entry], out)
         self._contradict(source, [message.entry], out)
         if self._offers(message.resume):
             streams = self.ladder.streams
             seen = streams.horizon([source], now - rest_of(self.ladder.settings))
-            if message.resume and source in self._returning:
+            if message.resume and source in self._absentees:
                 # it goes on after what it had acknowledged (000 §6.2, at least once)
                 known = self.ladder.acknowledged.get(source, {})
-                seen |= {sender: known.get(sender, -1) for sender in streams if sender != source}
+                seen |= {sender: known.get(sender, -1) for sender in streams if owner_of(sender) != source}
             elif message.alone_us:
                 seen |= self._seen_before(now - message.alone_us * 1e-6)
             entries = self._view.alive() + self._view.tombstones_of([message.entry])  # then it begins again, fresher
@@ -374,16 +385,6 @@ class Sponsored(Membership):
         """How far everything was then, or when we came ourselves; a little earlier, since a message takes its time."""
         then = self._recently.at(when - self.ladder.settings.gossip_period, self._lasts())
         return {sender: max(last, self.ladder.streams[sender].start - 1) for sender, last in then.items()}
-
-    def _note_return(self, source: int) -> None:
-        """Whether a process that wants to join is a member that crashed: then there is something to go on with."""
-        before = self._view.get(source)
-        if before is not None and before.status in (MEMBER, DISCONNECTED):
-            self._returning[source] = None
-            if len(self._returning) > _RETURNING_MAX:
-                del self._returning[next(iter(self._returning))]
-        elif before is None or before.status == LEFT:
-            self._returning.pop(source, None)
 
     def _leave_told(self, now: float, source: int, message: Leave, out: Effects) -> None:
         if not self._standing.is_inside:
@@ -493,5 +494,7 @@ class Sponsored(Membership):
             view.joining(),
             {e.member: e.address for e in view.alive() if e.address},
             view.signature(),
+            {e.member: e.channels for e in view.alive() if e.channels},
+            {e.member: e.map for e in view.alive() if e.map},
         )
         self.ladder.install_view(now, roster, out)

@@ -89,7 +89,9 @@ class Fifo(Order):
 
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Our own packets wait only for those of our past that were asked for again."""
-        self.arrived(now, [run], FIRST_PASS, self.ladder.streams[self.ladder.me], out)
+        sender = run[0].sender
+        if self.ladder.streams.hears(sender):
+            self.arrived(now, [run], FIRST_PASS, self.ladder.own[sender], out)
 
     def arrived(self, now: float, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
         """Deliver the runs whose turn has come, and what waited for them; hold the others."""

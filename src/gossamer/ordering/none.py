@@ -14,8 +14,9 @@ class Unordered(Order):
     __slots__ = ()
 
     def published(self, now: float, run: Run, out: Effects) -> None:
-        """Our own packets, too."""
-        out.append(Deliver(run, FIRST_PASS))
+        """Our own packets, too, if we listen."""
+        if self.ladder.streams.hears(run[0].sender):
+            out.append(Deliver(run, FIRST_PASS))
 
     def arrived(self, now: float, parts: list[Run], phase: Phase, stream: Stream, out: Effects) -> None:
         """Deliver what came."""

@@ -8,6 +8,7 @@ What a peer says is what it has found out in this way.
 
 from collections.abc import Mapping
 
+from gossamer.core.ids import owner_of
 from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import NeverSent
 from gossamer.core.ranges import RangeSet
@@ -51,20 +52,20 @@ class Absences(Rung):
     def _told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         for sender, numbers in message.numbers.items():
             stream = self.ladder.streams.get(sender)
-            if stream is None or sender == self.ladder.me:
+            if stream is None or sender in self.ladder.own:
                 continue
             authorities = self._authorities(sender)
             numbers = RangeSet(numbers.within(0, stream.next - 1))  # of later ones nobody can know
             if source in authorities:
                 self._deny(source, sender, numbers, message.lost)
                 self._judge(now, sender, numbers.intersection(stream.missing), authorities, out)
-            elif source != sender and source not in self.ladder.roster.loggers and not message.lost:
+            elif source != owner_of(sender) and source not in self.ladder.roster.loggers and not message.lost:
                 self._close(now, sender, numbers.intersection(stream.missing), "", out)
 
     def _authorities(self, sender: int) -> list[int]:
         loggers = self.ladder.roster.other_loggers()
-        if sender in self.ladder.roster and (self.ladder.is_logger or not loggers):
-            loggers.append(sender)
+        if owner_of(sender) in self.ladder.roster and (self.ladder.is_logger or not loggers):
+            loggers.append(owner_of(sender))
         return loggers
 
     def _deny(self, source: int, sender: int, numbers: RangeSet, lost: bool) -> None:
@@ -84,7 +85,7 @@ class Absences(Rung):
             never_sent.update(denial.never_sent)
             missing = missing.intersection(denial.never_sent.union(denial.lost))
         self._close(now, sender, missing.intersection(never_sent), "", out)
-        if authorities != [sender]:
+        if authorities != [owner_of(sender)]:
             self._close(now, sender, missing.difference(never_sent), "collected", out)
         elif self.ladder.is_logger:
             self._close(now, sender, missing.difference(never_sent), "sent before the logger came", out)

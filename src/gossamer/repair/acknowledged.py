@@ -15,7 +15,7 @@ from math import inf
 from gossamer.core.budget import Budget
 from gossamer.core.declares import LAST_PACKETS, Declares
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import PEER, Phase
+from gossamer.core.ids import PEER, Phase, channel_of, owner_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Collected, NeverSent, Repair, Request
 from gossamer.core.packet_sets import PacketSets, among, remove, take
@@ -55,10 +55,10 @@ class Acknowledged(RepairRung, Keeper):
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
-        self._kept: dict[int, _Unacknowledged] = {}
-        self._bytes = 0
-        self._last: Packet | None = None
-        self._retries: list[tuple[float, int]] = []  # (when, seqno), a heap
+        self._kept: dict[int, dict[int, _Unacknowledged]] = {}  # by stream of ours, and number
+        self._count = self._bytes = 0
+        self._last: dict[int, Packet] = {}  # by stream of ours
+        self._retries: list[tuple[float, int, int]] = []  # (when, stream, seqno), a heap
         self._doublings = self._sent = self._acked = 0
         self._judged_at = 0.0
         self._budget = Budget(self.ladder.settings.service_limit)
@@ -89,26 +89,27 @@ class Acknowledged(RepairRung, Keeper):
 
     def buffered(self) -> int:
         """Packets kept until everybody has acknowledged them."""
-        return len(self._kept)
+        return self._count
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Our own packets that somebody has not acknowledged."""
-        return among(self._kept, numbers) if sender == self.ladder.me else _NOTHING
+        return among(self._kept[sender], numbers) if sender in self._kept else _NOTHING
 
     def get(self, sender: int, seqno: int) -> Packet | None:
         """The packet, if it is ours and kept."""
-        kept = self._kept.get(seqno) if sender == self.ladder.me else None
+        kept = self._kept.get(sender, {}).get(seqno)
         return None if kept is None else kept.packet
 
     def lost_of(self, sender: int, numbers: RangeSet, asked_by: int) -> RangeSet:
         """Our numbers of earlier lives, all at once: unused, or lost with our memory (000 §6.1 allows that)."""
-        first = self.ladder.first_number if sender == self.ladder.me else 0
+        first = self.ladder.first_number if owner_of(sender) == self.ladder.me else 0
         return RangeSet.span(0, first - 1) if numbers.within(0, first - 1) else _NOTHING
 
     def published(self, now: float, run: Run, out: Effects) -> None:
-        """Keep them until everyone has acknowledged them."""
-        self._last = run[-1]
-        waiting = dict.fromkeys(self.ladder.roster.others_owed())
+        """Keep them until everyone has acknowledged them that listens."""
+        sender = run[0].sender
+        self._last[sender] = run[-1]
+        waiting = dict.fromkeys(self.ladder.roster.others_owed(channel_of(sender)))
         for packet in run if waiting else ():
             self._keep(now, packet, waiting.copy())
 
@@ -117,71 +118,84 @@ class Acknowledged(RepairRung, Keeper):
 
         The last packet shows it whether there is more. It acknowledges what came before its time, too.
         """
-        owed = set(self.ladder.roster.owed)
-        left = [member for member in before.owed if member not in owed]
-        for seqno in list(self._kept) if left else ():
-            for member in left:
-                self._count(seqno, member)
-        joined = dict.fromkeys(m for m in self.ladder.roster.others_owed() if m not in before.owed)
-        if joined and self._last is not None:
-            for kept in self._kept.values():
-                kept.waiting.update(joined)
-            if self._last.seqno not in self._kept:
-                self._keep(now, self._last, joined)
-        for sender in [sender for sender in self._missing if sender not in owed]:
+        for sender in self._last:
+            self._follow_listeners(now, sender, before)
+        knows = self.ladder.roster.knows
+        for sender in [sender for sender in self._missing if not knows(owner_of(sender))]:
             self._move_on(now, sender, self._missing[sender].copy(), "its sender has left", out)
 
+    def _follow_listeners(self, now: float, sender: int, before: Roster) -> None:
+        roster, channel = self.ladder.roster, channel_of(sender)
+        owed, were_owed = set(roster.listeners_owed(channel)), set(before.listeners_owed(channel))
+        kept = self._kept.get(sender, {})
+        left = [member for member in before.listeners_owed(channel) if member not in owed]
+        for seqno in list(kept) if left else ():
+            for member in left:
+                self._acknowledged_by(sender, seqno, member)
+        joined = dict.fromkeys(m for m in roster.others_owed(channel) if m not in were_owed)
+        if joined:
+            for waits in self._kept.get(sender, {}).values():
+                waits.waiting.update(joined)
+            if self._last[sender].seqno not in self._kept.get(sender, {}):
+                self._keep(now, self._last[sender], joined)
+
     def _keep(self, now: float, packet: Packet, waiting: dict[int, None]) -> None:
-        self._kept[packet.seqno] = _Unacknowledged(packet, waiting)
+        self._kept.setdefault(packet.sender, {})[packet.seqno] = _Unacknowledged(packet, waiting)
+        self._count += 1
         self._bytes += memory_of([packet])
-        self._schedule(now, packet.seqno)
+        self._schedule(now, packet.sender, packet.seqno)
 
     def _let_go_of_the_absent(self) -> None:
         """Room for new packets: drop, oldest first, those that only members which are away still need."""
         in_reach = set(self.ladder.roster.members)
-        for seqno, kept in list(self._kept.items()):
-            if not self._reaches(0.5):
-                return
-            if not any(member in in_reach for member in kept.waiting):
-                self._let_go(seqno)
+        for sender, by_number in list(self._kept.items()):
+            for seqno, kept in list(by_number.items()):
+                if not self._reaches(0.5):
+                    return
+                if not any(member in in_reach for member in kept.waiting):
+                    self._let_go(sender, seqno)
 
     def _reaches(self, share: float) -> bool:
         """Whether this much of the send buffer is in use."""
         settings = self.ladder.settings
         packets, memory = share * settings.send_buffer, share * settings.send_buffer_bytes
-        return len(self._kept) >= packets or 0 < memory <= self._bytes
+        return self._count >= packets or 0 < memory <= self._bytes
 
-    def _let_go(self, seqno: int) -> None:
-        self._bytes -= memory_of([self._kept.pop(seqno).packet])
+    def _let_go(self, sender: int, seqno: int) -> None:
+        self._count -= 1
+        self._bytes -= memory_of([self._kept[sender].pop(seqno).packet])
+        if not self._kept[sender]:
+            del self._kept[sender]
 
     def _acknowledged(self, now: float, source: int, ack: Ack, out: Effects) -> None:
-        oldest = next(iter(self._kept), 0)  # numbers only grow, so the first kept is the oldest
-        newest = self.ladder.streams[self.ladder.me].next - 1  # an ack beyond it is broken or hostile
-        for first, last in ack.have.get(self.ladder.me, _NOTHING).within(oldest, newest):
-            for seqno in range(first, last + 1):
-                self._count(seqno, source)
+        for sender in [sender for sender in ack.have if sender in self._kept]:
+            oldest = next(iter(self._kept[sender]))  # numbers only grow, so the first kept is the oldest
+            newest = self.ladder.own[sender].next - 1  # an ack beyond it is broken or hostile
+            for first, last in ack.have[sender].within(oldest, newest):
+                for seqno in range(first, last + 1):
+                    self._acknowledged_by(sender, seqno, source)
 
-    def _count(self, seqno: int, member: int) -> None:
-        kept = self._kept.get(seqno)
+    def _acknowledged_by(self, sender: int, seqno: int, member: int) -> None:
+        kept = self._kept.get(sender, {}).get(seqno)
         if kept is None:
             return
         self._acked += kept.was_repeated and member in kept.waiting
         kept.waiting.pop(member, None)
         if not kept.waiting:
-            self._let_go(seqno)
+            self._let_go(sender, seqno)
 
     def _repeat(self, now: float, out: Effects) -> None:
         in_reach = set(self.ladder.roster.members)
         while self._retries and self._retries[0][0] <= now:
-            _, seqno = heappop(self._retries)
-            if seqno in self._kept:
-                kept = self._kept[seqno]
+            _, sender, seqno = heappop(self._retries)
+            kept = self._kept.get(sender, {}).get(seqno)
+            if kept is not None:
                 waiting = [member for member in kept.waiting if member in in_reach]
                 granted = self._budget.take(now, len(waiting))
                 out.extend(Unicast(m, Repair(kept.packet, PEER)) for m in waiting[:granted])
                 kept.was_repeated = True
                 self._sent += granted
-                self._schedule(now, seqno)
+                self._schedule(now, sender, seqno)
         self._judge(now)
         self._arm()
 
@@ -198,9 +212,9 @@ class Acknowledged(RepairRung, Keeper):
             self._doublings = min(_DOUBLINGS_MAX, max(0, self._doublings + step))
             self._judged_at, self._sent, self._acked = now, 0, 0
 
-    def _schedule(self, now: float, seqno: int) -> None:
-        heappush(self._retries, (now + self._period(), seqno))
-        if self._retries[0][1] == seqno:
+    def _schedule(self, now: float, sender: int, seqno: int) -> None:
+        heappush(self._retries, (now + self._period(), sender, seqno))
+        if self._retries[0][1:] == (sender, seqno):
             self._arm()
 
     def _arm(self) -> None:
@@ -218,8 +232,8 @@ class Acknowledged(RepairRung, Keeper):
 
     def _acknowledge(self, run: Run, out: Effects) -> None:
         sender = run[0].sender
-        if sender != self.ladder.me:
-            out.append(Unicast(sender, Ack({sender: RangeSet.span(run[0].seqno, run[-1].seqno)})))
+        if sender not in self.ladder.own:
+            out.append(Unicast(owner_of(sender), Ack({sender: RangeSet.span(run[0].seqno, run[-1].seqno)})))
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Wait for the source."""
@@ -239,24 +253,26 @@ class Acknowledged(RepairRung, Keeper):
         roster = self.ladder.roster
         patience = self.ladder.gaps.patience(self, self._usual_patience)
         for sender, numbers in list(self._missing.items()):
-            if sender in roster:
+            if owner_of(sender) in roster:
                 self._away_since.pop(sender, None)
                 wanted = take({sender: numbers.copy()}, self.ladder.settings.request_packets)
                 if wanted := self.ladder.gaps.worth_asking(now, wanted, out):
-                    out.append(Unicast(sender, Request(wanted)))
+                    out.append(Unicast(owner_of(sender), Request(wanted)))
             elif now - self._away_since.setdefault(sender, now) >= patience:
                 self._move_on(now, sender, numbers.copy(), "its sender is gone", out)
         self._look.set(now + self._usual_patience / _LOOKS if self._missing else inf)
 
     def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:
         """Only the source's own word counts: nobody else keeps its packets."""
-        if source in message.gone:
-            self._move_on(now, source, message.gone[source], "collected", out)
+        for sender, numbers in message.gone.items():
+            if owner_of(sender) == source:
+                self._move_on(now, sender, numbers, "collected", out)
 
     def _told_lost(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
         """What its source has not got, and what is still missing, somebody else may have."""
-        if source in message.numbers:
-            self._move_on(now, source, message.numbers[source], "lost with its sender's memory", out)
+        for sender, numbers in message.numbers.items():
+            if owner_of(sender) == source:
+                self._move_on(now, sender, numbers, "lost with its sender's memory", out)
 
     def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
         missing = self._missing.get(sender)

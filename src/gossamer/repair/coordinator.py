@@ -21,8 +21,9 @@ from typing import Any
 
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.effects import Multicast, Note, Unicast
+from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
-from gossamer.core.messages import Collected, Descendants, IAmCoordinator, Request
+from gossamer.core.messages import Collected, Descendants, Heartbeat, IAmCoordinator, Request
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
@@ -30,6 +31,7 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.repair.account import Account
+from gossamer.repair.channel_wants import ChannelWants
 from gossamer.repair.coordinator_tree import CoordinatorTree
 from gossamer.repair.descent import Descent
 from gossamer.repair.last_numbers import LastNumbers
@@ -55,6 +57,7 @@ class Coordinator(Repair):
         self.descent = Descent(ladder, self.account)
         self._numbers = LastNumbers(ladder)
         self.wants = Wants(ladder, self.tree, self.descent, self._move_on_old)
+        self._elsewhere = ChannelWants(ladder, self._move_on_old)
         self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
         self._ticks = self._refreshes = self._filled = 0
         self._told = False  # whether the gap that is being found was learned from the tree
@@ -69,9 +72,10 @@ class Coordinator(Repair):
         """Members fill what they still keep; the rest is known to be lost. Each part has one coordinator.
 
         If all gaps come here and nothing is collected soon, a partition's members have the same messages; and if nobody
-        else sends repairs, what was missed crosses once.
+        else sends repairs, what was missed crosses once. All that holds of channel 0, which a coordinator hears.
         """
         keeps = settings.repair[:1] == ("coordinator",) and settings.buffering == "size"
+        keeps = keeps and settings.channels == 1
         same = ("same-messages",) if keeps and settings.buffer_packets >= _ENOUGH_PACKETS else ()
         once = ("one-crossing",) if same and settings.repair == ("coordinator",) else ()
         return Declares(
@@ -89,6 +93,7 @@ class Coordinator(Repair):
             Descendants: self._described,
             Request: self._requested,
             Collected: self._told_collected,
+            Heartbeat: self._elsewhere.heard,
         }
 
     # The tree.
@@ -135,6 +140,7 @@ class Coordinator(Repair):
         if not self.ladder.is_member:
             return
         self.tree.look(now, out)
+        self._elsewhere.beat(out)
         self.descent.age(now, now - self.ladder.settings.null_misses * self._refresh_period, out)
         if self.tree.leads:
             self._numbers.beat()
@@ -229,7 +235,7 @@ class Coordinator(Repair):
     def _learn_from(self, now: float, source: int, message: Descendants, out: Effects) -> None:
         """Whoever has what we lack can be asked for it (appendix I)."""
         for sender, last in message.lasts.items():
-            if sender != self.ladder.me and last > self.ladder.streams.prefix_of(sender):
+            if sender not in self.ladder.own and last > self.ladder.streams.prefix_of(sender):
                 self._learn(now, sender, last, out)
                 self._fetch(now, sender, source, message)
         for sender, numbers in message.missing.items():
@@ -261,19 +267,27 @@ class Coordinator(Repair):
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask for these, now or soon."""
         self._found.append((self._ticks, sender, first, last))
-        self.wants.add(now, sender, first, last, told=self._told)
+        if channel_of(sender):
+            self._elsewhere.add(now, sender, first, last, out)
+        else:
+            self.wants.add(now, sender, first, last, told=self._told)
 
     def release(self, sender: int, first: int, last: int) -> None:
         """Another rung's turn."""
-        self.wants.remove(sender, first, last)
+        self._wants_of(sender).remove(sender, first, last)
+
+    def _wants_of(self, sender: int) -> Wants | ChannelWants:
+        return self._elsewhere if channel_of(sender) else self.wants
 
     def repaired(self, now: float, source: int, run: Run) -> None:
         """Somebody has answered."""
-        self.wants.came(now, source, run)
+        self._wants_of(run[0].sender).came(now, source, run)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """It came, or nobody waits for it any more; others may wait for it."""
-        if self.wants.closed(now, sender, first, last):
+        if channel_of(sender):
+            self._elsewhere.closed(now, sender, first, last, out)
+        elif self.wants.closed(now, sender, first, last):
             if now < self._healing_until:
                 self._heal(now)
             self.account.received += last - first + 1
@@ -304,8 +318,9 @@ class Coordinator(Repair):
         return any(repair.ready() for repair in repairs[repairs.index(self) + 1 :])
 
     def _move_on(self, now: float, sender: int, numbers: RangeSet, why: str, out: Effects) -> None:
-        for first, last in numbers.intersection(self.wants.wanted.get(sender, RangeSet())).ranges():
-            self.wants.remove(sender, first, last)
+        wants = self._wants_of(sender)
+        for first, last in numbers.intersection(wants.wanted.get(sender, RangeSet())).ranges():
+            wants.remove(sender, first, last)
             self.ladder.gaps.escalate(now, self, sender, first, last, why, out)
 
     def _told_collected(self, now: float, source: int, message: Collected, out: Effects) -> None:

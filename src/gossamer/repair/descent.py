@@ -11,7 +11,7 @@ carries (`core.asking`), or because it has just come here, at the pace of what w
 from typing import Any
 
 from gossamer.core.effects import Multicast, Replay, Unicast
-from gossamer.core.ids import EVERYONE, PEER
+from gossamer.core.ids import EVERYONE, PEER, channel_of
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Collected, Descendants, NeverSent, Repair
 from gossamer.core.packet_sets import Horizon, PacketSets, difference, intersection, put, remove, union
@@ -77,8 +77,8 @@ class Descent:
     def everything(self) -> Descendants:
         """DESC of this member: what it has and lacks of everybody, and what each that follows it lacks besides."""
         streams = self._ladder.streams
-        lasts = {sender: stream.next - 1 for sender, stream in streams.items() if stream.next}
-        missing = {s: stream.missing.copy() for s, stream in streams.items() if stream.missing}
+        lasts = {s: stream.next - 1 for s, stream in streams.items() if stream.next and not channel_of(s)}
+        missing = {s: stream.missing.copy() for s, stream in streams.items() if stream.missing and not channel_of(s)}
         others = {m: difference(self.followers.lacking_of(m), missing) for m in self.followers}
         return Descendants(lasts, missing, others, complete=True, asks=self.asks_for_all)
 

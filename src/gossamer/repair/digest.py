@@ -5,6 +5,9 @@ member that finds in it what it lacks solicits that, under the number of the *go
 round lasts. A packet is gossiped about for as long as it is buffered. A gap that is older than `gc_rounds` rounds is
 passed on to the next repair: if there is none, it is reported as lost, in its place, and delivery goes on.
 
+Each channel is a gossip of its own: a round's gossip to any member speaks of channel 0, which all hear, and one of the
+listeners gets a digest of each other channel.
+
 The seven optimizations of 004 §4 are settings, marked below by number. What a digest names is compared as ranges: a
 digest of a member that lacks nothing costs the same however many packets it names.
 """
@@ -15,10 +18,10 @@ from collections.abc import Mapping
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.demand import Demand
 from gossamer.core.effects import Multicast, Unicast
-from gossamer.core.ids import PEER, Phase
+from gossamer.core.ids import PEER, Phase, channel_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Digest, Gossip, Repair, Solicit
-from gossamer.core.packet_sets import Horizon, PacketSets, difference
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, in_channel_0
 from gossamer.core.packets import Packet, Run, Span
 from gossamer.core.parts import Repair as RepairRung
 from gossamer.core.ranges import Range, RangeSet
@@ -109,7 +112,22 @@ class DigestGossip(RepairRung):
         if any(map(self.ladder.streams.is_retired, held)):  # a newcomer would ask for what it is not owed
             held = {sender: numbers for sender, numbers in held.items() if sender in self.ladder.streams}
         idle = self._idle(held)
+        if self.ladder.settings.channels > 1 and any(map(channel_of, (*held, *idle))):
+            self._gossip_in_channels(number, held, idle, out)
+            held = in_channel_0(held)
+            idle = {sender: last for sender, last in idle.items() if not channel_of(sender)}
         self._digest = self._latest.digest_of(number, held, idle) if held or idle else None
+
+    def _gossip_in_channels(self, number: int, held: PacketSets, idle: Horizon, out: Effects) -> None:
+        digests: dict[int, Digest] = {}
+        for sender, numbers in held.items():
+            digests.setdefault(channel_of(sender), Digest(number, {}, {})).buffered[sender] = numbers
+        for sender, last in idle.items():
+            digests.setdefault(channel_of(sender), Digest(number, {}, {})).idle[sender] = last
+        for channel, digest in digests.items():
+            target = self.ladder.peers.target(channel) if channel and self.ladder.is_member else None
+            if target is not None:
+                out.append(Unicast(target, Gossip(digest=digest)))
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is here."""

@@ -3,11 +3,13 @@
 A null message gives the last numbers of a constant number of senders, whatever their total: those that were active
 lately first, the others in turn. It gives them as they were a null period ago, so that packets on their way are not
 taken for lost. A follower that has had more of a sender for two null messages that named it says so; and when
-it says that it follows, it adds its own last number and those of a few others, in turn.
+it says that it follows, it adds its own last number and those of a few others, in turn. All of that concerns channel 0,
+which a coordinator is sure to hear.
 """
 
 from itertools import islice
 
+from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Ladder
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.streams import Stream
@@ -39,7 +41,8 @@ class LastNumbers:
     def beat(self) -> None:
         """A null period of a coordinator is over."""
         before, self.settled = self.settled, self.latest
-        self.latest = {sender: stream.next - 1 for sender, stream in self._ladder.streams.items() if stream.next}
+        streams = self._ladder.streams.items()
+        self.latest = {s: stream.next - 1 for s, stream in streams if stream.next and not channel_of(s)}
         active = {sender: beats - 1 for sender, beats in self._active.items() if beats > 1}
         active |= {s: _ACTIVE_BEATS for s, last in self.settled.items() if before.get(s) != last}
         self._active = active
@@ -79,7 +82,7 @@ class LastNumbers:
         """What a follower adds: as it was when it last did, so that everybody has had time to hear it."""
         streams, me = self._ladder.streams, self._ladder.me
         told, chosen = self._prepared, [me]
-        others = [sender for sender in streams if sender != me]
+        others = [sender for sender in streams if sender != me and not channel_of(sender)]
         if others:
             first = self._next_turn % len(others)
             self._next_turn = first + _ADDED_MAX

@@ -5,6 +5,9 @@ note that a packet was collected moves the gap on to the next repair; so does, a
 no repair could take over (there is no logger), somebody else may still keep the packet: then with `loss_patience` only
 the note of the packet's sender counts, or of all members in reach, and the fail-safe takes that long.
 
+What a gossip says is missing concerns channel 0, which all hear. What is missing in another channel is asked for, at
+the end of each round, of one of its listeners or of the sender.
+
 Where only some members keep a packet for long (003 §5), a gap that has lasted for as long as everybody keeps packets is
 asked for of one of those, in every round, and not of anybody.
 """
@@ -15,9 +18,10 @@ from collections.abc import Mapping
 from gossamer.core.asking import Asking
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
 from gossamer.core.effects import Unicast
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Gossip, Request
-from gossamer.core.packet_sets import PacketSets, difference, intersection, union
+from gossamer.core.packet_sets import PacketSets, difference, in_channel_0, intersection, union
 from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
@@ -43,6 +47,7 @@ class NegativeGossip(Repair):
             times_out=not again,
             carried=lambda: ladder.hearing.carried,
         )
+        self._has_channels = ladder.settings.channels > 1
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
@@ -95,8 +100,21 @@ class NegativeGossip(Repair):
             self._notes.clear()
         if self.ladder.buffer.selects:
             self._ask_holders(now, out)
+        if self._has_channels and any(map(channel_of, self._asking.wanted)):
+            self._ask_listeners(now, out)
         if self._asking.wanted and self.ladder.gaps.has_say:  # what is not worth it is given up before it is gossiped
             self.ladder.gaps.worth_asking(now, self._asking.choose(), out)
+
+    def _ask_listeners(self, now: float, out: Effects) -> None:
+        """For what is missing in channels that not all hear."""
+        wanted = difference(self.ladder.gaps.urgent(self._not_on_its_way()), self._directly)
+        for sender, numbers in wanted.items():
+            target = self._whom(sender) if channel_of(sender) else None
+            if target is not None:
+                self._request_in_round(now, target, {sender: numbers}, out)
+
+    def _request_in_round(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
+        self._request(now, target, wanted, out)
 
     def _ask_holders(self, now: float, out: Effects) -> None:
         """What was missing when the short term began, and still is: only its bufferers have it by now."""
@@ -135,7 +153,8 @@ class NegativeGossip(Repair):
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Say what is lacking, if only that nothing is."""
-        gossip.missing = difference(self.ladder.gaps.urgent(self._not_on_its_way()), self._directly)
+        missing = difference(self.ladder.gaps.urgent(self._not_on_its_way()), self._directly)
+        gossip.missing = in_channel_0(missing) if self._has_channels else missing
         self._asking.asked(now, to, gossip.missing)
         self._asking.age()
 
@@ -145,13 +164,22 @@ class NegativeGossip(Repair):
 
     def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
         wanted = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)
-        target = self._whom() if wanted else None
-        if target is not None:
-            self._request(now, target, wanted, out)
+        for part in self._apart(wanted):
+            target = self._whom(next(iter(part)))
+            if target is not None:
+                self._request(now, target, part, out)
 
-    def _whom(self) -> int | None:
+    def _apart(self, wanted: PacketSets) -> list[PacketSets]:
+        """What one member can be asked for: all of channel 0, and any one stream of another."""
+        if not wanted or not self._has_channels:
+            return [wanted] if wanted else []
+        common = in_channel_0(wanted)
+        others = [{sender: numbers} for sender, numbers in wanted.items() if channel_of(sender)]
+        return [common, *others] if common else others
+
+    def _whom(self, sender: int) -> int | None:
         """The member to ask between the rounds."""
-        return self.ladder.peers.target()
+        return self.ladder.peers.with_packets_of(sender)
 
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
         self._asking.asked(now, target, wanted)
@@ -163,7 +191,7 @@ class NegativeGossip(Repair):
         patient = self.ladder.gaps.patience(self, 0.0) > 0.0
         self._asking.declined(now, source, message.gone)
         for sender, numbers in message.gone.items():
-            if patient and source != sender:
+            if patient and source != owner_of(sender):
                 numbers = self._noted_by_all(source, sender, numbers)
             self._move_on(now, sender, numbers, out)
         if self._asking.wants_more():
@@ -173,7 +201,7 @@ class NegativeGossip(Repair):
         """What of `numbers` everybody in reach has collected by now; only what is wanted is remembered."""
         wanted = numbers.intersection(self._asking.wanted.get(sender, RangeSet()))
         self._notes.setdefault(source, {}).setdefault(sender, RangeSet()).update(wanted)
-        for member in self.ladder.roster.others():
+        for member in self.ladder.roster.others(channel_of(sender)):
             wanted = wanted.intersection(self._notes.get(member, {}).get(sender, RangeSet()))
         return wanted
 

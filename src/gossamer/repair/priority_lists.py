@@ -56,7 +56,8 @@ def fault_of(lists: Mapping[int, Sequence[int]]) -> str:
 
 
 def _cycle(lists: Mapping[int, Sequence[int]]) -> str:
-    """Take away, again and again, the members whose lists name nobody that is left: who stays is on a cycle."""
+    """Take away, again and again, members whose lists name nobody that is left, then members that no list names: who
+    stays is on a cycle, or between two."""
     left = {owner: set(named) for owner, named in lists.items()}
     free = [owner for owner, named in left.items() if not named]
     followers: dict[int, list[int]] = {}
@@ -70,6 +71,10 @@ def _cycle(lists: Mapping[int, Sequence[int]]) -> str:
             left[owner].discard(gone)
             if not left[owner]:
                 free.append(owner)
+    while idle := left.keys() - set().union(*left.values()):
+        left = {owner: named for owner, named in left.items() if owner not in idle}
+    if len(left) == 1:
+        return f"the list of member {min(left)} names itself"
     return f"members {', '.join(map(str, sorted(left)))} lead each other in a circle" if left else ""
 
 

@@ -22,7 +22,7 @@ from math import inf
 from typing import NamedTuple
 
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import FIRST_PASS, Phase
+from gossamer.core.ids import FIRST_PASS, Phase, owner_of
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Gossip, Request
 from gossamer.core.packet_sets import PacketSets, count, difference
@@ -99,7 +99,7 @@ class RetryingNegativeGossip(NegativeGossip):
         """Ask at once, or as soon as a packet that was only overtaken would be here."""
         reordering = self._reordering.setdefault(sender, Reordering())
         reordering.gap_found(now, first, last)
-        wait = min(reordering.tolerance(), self._patience(sender))
+        wait = min(reordering.tolerance(), self._patience(owner_of(sender)))
         if wait <= 0:
             super().repair(now, sender, first, last, out)
         else:
@@ -178,8 +178,12 @@ class RetryingNegativeGossip(NegativeGossip):
     def _not_on_its_way(self) -> PacketSets:
         return difference(self._asking.choose(), self._asking.pending)
 
-    def _whom(self) -> int | None:
-        return self.ladder.peers.helper()
+    def _whom(self, sender: int) -> int | None:
+        return self.ladder.peers.with_packets_of(sender, helpful=True)
+
+    def _request_in_round(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
+        super()._request(now, target, wanted, out)
+        self._await(now, target, wanted, _BY_ROUNDS)
 
     def _request(self, now: float, target: int, wanted: PacketSets, out: Effects, times: int = 1) -> None:
         super()._request(now, target, wanted, out)
@@ -189,7 +193,8 @@ class RetryingNegativeGossip(NegativeGossip):
 
     def _ask_another(self, now: float, asked: int, sender: int, numbers: RangeSet, out: Effects) -> None:
         """The sender, if it was not asked, or anybody: one of the two will answer."""
-        target = sender if sender != asked and self._may_ask_sender(sender) else self._whom()
+        owner = owner_of(sender)
+        target = owner if owner != asked and self._may_ask(owner) else self._whom(sender)
         if target is not None and target != asked and self._can_spare(sender, len(numbers)):
             wanted = {sender: numbers}
             self._begin_to_measure(now, target, wanted, self._patience(target))
@@ -244,12 +249,14 @@ class RetryingNegativeGossip(NegativeGossip):
         times, asked = request.times, request.target
         again: PacketSets = {}
         for sender, numbers in self.ladder.gaps.worth_asking(now, left, out).items():
-            target = sender if times == 1 and asked != sender and self._may_ask_sender(sender) else self._whom()
+            owner = owner_of(sender)
+            target = owner if times == 1 and asked != owner and self._may_ask(owner) else self._whom(sender)
             if target is not None:
                 self._request(now, target, {sender: numbers}, out, times + 1)
                 again[sender] = numbers
         return again
 
-    def _may_ask_sender(self, sender: int) -> bool:
+    def _may_ask(self, owner: int) -> bool:
+        """Whether the member whose stream it is may be asked."""
         roster = self.ladder.roster
-        return self.ladder.rng.random() * len(roster) < _AT_THE_SENDER and sender in roster
+        return self.ladder.rng.random() * len(roster) < _AT_THE_SENDER and owner in roster

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from math import inf
 
 from gossamer.core.declares import COPIES_KEPT, LAST_PACKETS, Declares
-from gossamer.core.effects import Multicast
+from gossamer.core.effects import Multicast, Unicast
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import AskAll, Session
-from gossamer.core.packet_sets import take
+from gossamer.core.packet_sets import PacketSets, by_channel, take
 from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.roster import Roster
@@ -75,7 +76,7 @@ class Srm(Repair):
 
     def leaving(self, now: float, out: Effects) -> None:
         """The last word: members that missed our last packets learn of it while somebody can still repair them."""
-        out.append(Multicast(self.sessions.message(now)))
+        self._say(now, out)
         self._session.set(inf)
 
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
@@ -87,13 +88,17 @@ class Srm(Repair):
 
     def _tell(self, now: float, out: Effects) -> None:
         if self.ladder.is_member:
-            out.append(Multicast(self.sessions.message(now)))
+            self._say(now, out)
         self._session.set(now + self.sessions.pause())
+
+    def _say(self, now: float, out: Effects) -> None:
+        for channel, message in self.sessions.messages(now).items():
+            out.append(Multicast(message, channel=channel))
 
     def _told(self, now: float, source: int, message: Session, out: Effects) -> None:
         if not self.ladder.roster.knows(source):
-            if source in message.lasts:
-                self.ladder.gaps.learn(now, source, message.lasts[source], out)
+            for sender in [sender for sender in message.lasts if owner_of(sender) == source]:
+                self.ladder.gaps.learn(now, sender, message.lasts[sender], out)
             return
         self.sessions.heard(now, source, message)
         streams = self.ladder.streams
@@ -141,13 +146,23 @@ class Srm(Repair):
     def _ask(self, now: float, losses: list[Loss], out: Effects) -> None:
         wanted = self.ladder.gaps.worth_asking(now, take(merged(losses), PACKETS_MAX), out)
         if wanted:
-            far = {sender: round(distance(self.ladder, sender) * 1e6) for sender in wanted}
-            out.append(Multicast(AskAll(wanted, far)))
+            for channel, part in by_channel(wanted).items():
+                far = {sender: round(distance(self.ladder, sender) * 1e6) for sender in part}
+                out.append(Multicast(AskAll(part, far), channel=channel))
+                self._ask_owners(part, out)
         for loss in losses:
             if loss.sender in wanted and loss.numbers:
                 self.losses.asked_by_us(now, loss)
             else:
                 self.losses.set(now, loss)  # there is no room for it now
+
+    def _ask_owners(self, wanted: PacketSets, out: Effects) -> None:
+        """A sender that does not listen to its channel does not hear requests there."""
+        roster = self.ladder.roster
+        for sender, numbers in wanted.items():
+            owner = owner_of(sender)
+            if owner in roster and not roster.hears(owner, channel_of(sender)):
+                out.append(Unicast(owner, AskAll({sender: numbers})))
 
     def _room(self, due: list[Loss]) -> int:
         """How many packets one request may ask for now; what is asked for again is not on its way."""

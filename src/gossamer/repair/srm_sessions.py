@@ -10,6 +10,7 @@ rarely each of them speaks. But at least one of them does in every `session_peri
 missed for long; and none more often than that.
 """
 
+from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Ladder
 from gossamer.core.messages import Session
 from gossamer.core.packet_sets import Horizon
@@ -38,13 +39,16 @@ class Sessions:
         self._bytes = _MESSAGE_BYTES
         self._said_at = self._rate = 0.0  # bytes per second of packets, smoothed
 
-    def message(self, now: float) -> Session:
-        """What to tell all others now."""
+    def messages(self, now: float) -> dict[int, Session]:
+        """What to tell all others now and, by channel, those that listen."""
         self._number += 1
         self._measure_rate(now)
         lasts, echoes = self._lasts(), self._echoes(now)
         self._bytes = _MESSAGE_BYTES + _ENTRY_BYTES * (len(lasts) + len(echoes))
-        return Session(lasts, stamp_of(now) if self._wants_times() else 0, echoes)
+        found = {0: Session({}, stamp_of(now) if self._wants_times() else 0, echoes)}
+        for sender, last in lasts.items():
+            found.setdefault(channel_of(sender), Session({})).lasts[sender] = last
+        return found
 
     def pause(self) -> float:
         """How long to be silent until the next message: about as long as all others take together."""

@@ -12,6 +12,7 @@ one to ask, and asks sooner.
 from math import log10
 from random import Random
 
+from gossamer.core.ids import owner_of
 from gossamer.core.ladder import Ladder
 
 _NEAREST_S, _FARTHEST_S = 0.001, 1.0
@@ -27,9 +28,9 @@ _FIRST_MIN, _WIDTH_MIN = 0.5, 1.0
 
 
 def distance(ladder: Ladder, peer: int) -> float:
-    """The one-way time to `peer` in seconds; one that was never measured may be the farthest."""
+    """The one-way time to `peer`, or to the owner of a stream, in seconds; one never measured may be the farthest."""
     times = ladder.round_trips.times
-    seconds = times.get(peer)
+    seconds = times.get(owner_of(peer))
     if seconds is None:
         seconds = max(times.values(), default=2 * _UNKNOWN_S)
     return min(max(seconds / 2, _NEAREST_S), _FARTHEST_S)

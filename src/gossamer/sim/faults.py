@@ -24,6 +24,7 @@ class Faults:
         self.left = 0
         self._perturbed: dict[int, tuple[float, float]] = {}  # member: probability, until
         self._lost_memory: dict[int, bool] = {}
+        self._sides = ["0"] * world.count  # as the trace has them
         self._rng = world.rng("faults")
         self._begin: dict[str, Callable[[Fault], None]] = {
             "partition": self._partition,
@@ -38,6 +39,7 @@ class Faults:
             "leave": self._leave,
             "cut": lambda fault: self._set_link(fault, down=True),
             "mend": lambda fault: self._set_link(fault, down=False),
+            "listen": self._listen,
         }
         for index, fault in enumerate(faults):
             self._check_link(index, fault)
@@ -57,12 +59,23 @@ class Faults:
         def happen(_: object) -> None:
             self.left -= 1
             self._begin[kind](fault)
-            self._world.note_sides()
+            self._note_sides()
             if self.left == 0:
                 self._excuse_the_dead()
 
         self.left += 1
         self._world.at(at, happen)
+
+    def _note_sides(self) -> None:
+        """Record which members reach each other, as far as that has changed."""
+        world = self._world
+        if not world.recorder.tracing:
+            return
+        for member, side in enumerate(world.network.sides()):
+            name = "" if world.states[member] in (ASLEEP, OFFLINE) else str(side)
+            if name != self._sides[member]:
+                self._sides[member] = name
+                world.recorder.noted(world.now, member, "side", name)
 
     def _excuse_the_dead(self) -> None:
         """Nothing will bring back the members that are down now, so nobody needs to wait for them."""
@@ -132,7 +145,7 @@ class Faults:
                 world.states[member] = ASLEEP
             elif not sleeps and world.states[member] == ASLEEP:
                 world.wake_up(member)
-        world.note_sides()
+        self._note_sides()
         if any(world.now < until for _, until in self._perturbed.values()):
             world.at(world.now + PERTURB_INTERVAL_S, self._perturb_interval)
         else:
@@ -162,6 +175,10 @@ class Faults:
             else:
                 world.leave(member)
                 world.change_view(world.view)
+
+    def _listen(self, fault: Fault) -> None:
+        for member in fault_members(fault):
+            self._world.listen(member, self._world.channels.mask(fault.channels))
 
     def _check_link(self, index: int, fault: Fault) -> None:
         if fault.kind in ("cut", "mend") and self._world.network.router.find_link(*fault.link) is None:

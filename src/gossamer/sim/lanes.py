@@ -7,6 +7,7 @@ to do with the run is left to its own `step`.
 
 from typing import Any
 
+from gossamer.core.ids import owner_of
 from gossamer.core.inputs import Received
 from gossamer.core.streams import Stream, Streams
 from gossamer.stack import Stack
@@ -25,6 +26,11 @@ class Lane:
         self.nexts = [-1] * members  # -1 for members that have never heard of the sender
         self.gapped: set[int] = set()
         """Members that miss something from the sender."""
+
+    def leave(self, member: int) -> None:
+        """`member` knows nothing of the sender any more."""
+        self.nexts[member] = -1
+        self.gapped.discard(member)
 
 
 class LaneStream(Stream):
@@ -58,10 +64,15 @@ class LaneStreams(Streams):
 
     def begin(self, sender: int, start: int) -> Stream:
         """Hear `sender` from `start` on."""
-        if sender == self._me:
+        if owner_of(sender) == self._me:
             return super().begin(sender, start)
         stream = self[sender] = LaneStream(start, self._lanes.of(sender), self._me)
         return stream
+
+    def retire(self, now: float, sender: int) -> None:
+        """Forget all of `sender` but where it stopped."""
+        super().retire(now, sender)
+        self._lanes.of(sender).leave(self._me)
 
     def end(self, me: int) -> None:
         """The member no longer takes part."""
@@ -90,8 +101,7 @@ class Lanes:
     def clear(self, member: int) -> None:
         """`member` now knows of no sender."""
         for lane in self._lanes.values():
-            lane.nexts[member] = -1
-            lane.gapped.discard(member)
+            lane.leave(member)
 
     def of(self, sender: int) -> Lane:
         """The lane of a sender."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.core.ids import Phase
+from gossamer.core.ids import Phase, channel_of, owner_of
 from gossamer.core.packets import Packet, Run
 
 _NOT_OWED, _OWED, _DELIVERED, _EXCUSED, _LOST = range(5)
@@ -38,6 +38,7 @@ class Ledger:
     def __init__(self, members: int) -> None:
         self._members = members
         self._records: dict[int, dict[int, _Record]] = {}
+        self._forgotten: dict[int, int] = {}  # by stream: what its sender had published when it lost its memory
         self._latencies = array("d")  # as they happened, each with the number of members it holds for
         self._repeats = array("q")
         self._log = array("q")  # every delivery in order: sender, seqno, members; hashed now and then
@@ -115,15 +116,16 @@ class Ledger:
         """`member` has lost its memory."""
         self._latest_place[member] = -1
 
-    def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
-        """`member` is owed what these senders published after `horizon`, and nothing else that there is so far.
+    def joined(self, now: float, member: int, horizon: dict[int, int], channel: int = 0) -> None:
+        """`member` is owed what was published to `channel` after `horizon`, and nothing else that there is so far.
 
         It may have been a member before, alone: then it missed what the others published meanwhile.
         """
-        for sender, records in self._records.items():
+        for sender, records in self._of_channel(channel):
             last = horizon.get(sender)
+            forgotten = self._forgotten.get(sender, -1)
             for seqno, record in records.items():
-                if last is None or seqno <= last or sender == member:
+                if last is None or seqno <= max(last, forgotten) or owner_of(sender) == member:
                     self._excuse(now, record, member)
                 elif record.states[member] == _NOT_OWED:
                     record.states[member] = _OWED
@@ -137,11 +139,22 @@ class Ledger:
             for record in records.values():
                 self._excuse(now, record, member)
 
+    def stopped_listening(self, now: float, member: int, channel: int) -> None:
+        """`member` is no longer owed what was published to `channel` so far and has not reached it."""
+        for _, records in self._of_channel(channel):
+            for record in records.values():
+                self._excuse(now, record, member)
+
     def excuse_sender(self, now: float, sender: int) -> None:
         """What `sender` published so far may never arrive, if it has not yet (000 §6.1)."""
-        for record in self._records.get(sender, {}).values():
-            for member in range(self._members):
-                self._excuse(now, record, member)
+        for stream in [stream for stream in self._records if owner_of(stream) == sender]:
+            self._forgotten[stream] = max(self._records[stream])
+            for record in self._records[stream].values():
+                for member in range(self._members):
+                    self._excuse(now, record, member)
+
+    def _of_channel(self, channel: int) -> list[tuple[int, dict[int, _Record]]]:
+        return [(stream, records) for stream, records in self._records.items() if channel_of(stream) == channel]
 
     def horizon(self) -> dict[int, int]:
         """The last number of each sender."""
@@ -186,6 +199,18 @@ class Ledger:
             "latency": _statistics(latencies, ("mean", "p50", "p99", "max")),
             "everywhere_latency": _statistics(spread, ("mean", "std", "p50", "p99", "max")),
         }
+
+    def by_channel(self) -> dict[int, dict[str, int]]:
+        """For each channel: the packets sent, and the deliveries of them, expected and actual."""
+        found: dict[int, dict[str, int]] = {}
+        for stream, records in self._records.items():
+            counts = found.setdefault(channel_of(stream), {"sent": 0, "expected": 0, "actual": 0})
+            for record in records.values():
+                delivered, owed = record.states.count(_DELIVERED), record.states.count(_OWED)
+                counts["sent"] += 1
+                counts["expected"] += delivered + owed + record.states.count(_LOST)
+                counts["actual"] += delivered
+        return found
 
     def digest(self) -> "blake2b":
         """A hash of every delivery: who, what, when, in order."""

@@ -77,6 +77,7 @@ _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that
     "stability": {word: {"stability": word} for word in ("none", "aged", "acknowledged", "polled")},
     "ordering": {word: {"ordering": word} for word in ("none", "fifo", "total", "central")},
     "recovery": {word: {"recovery": word} for word in ("at-most-once", "at-least-once")},
+    "channels": {"one": {}, "several": {"channels": 4}},
 }
 _FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that go with anything
     "first pass": {word: {"dissemination": word} for word in ("multicast", "trees", "copies")},

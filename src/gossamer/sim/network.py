@@ -81,7 +81,7 @@ class Network:
         self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0, to: tuple[int, ...] = ()
     ) -> None:
         """Send to everybody else, to those within `hops` links, or only to those that it is addressed `to`."""
-        tree = self.router.tree_to(source, to) if to else self.router.tree(source, hops)
+        tree = self.router.tree_to(source, to, hops) if to else self.router.tree(source, hops)
         self.accounting.multicast(tree, size)
         if not self._limited:
             self._multicast_unlimited(now, source, tree, size, arrive)
@@ -314,7 +314,7 @@ class HopNetwork(Network):
         self, now: float, source: int, size: int, arrive: Arrive, hops: int = 0, to: tuple[int, ...] = ()
     ) -> None:
         """Send to everybody else, to those within `hops` links, or only to those addressed, link by link."""
-        tree = self.router.tree_to(source, to) if to else self.router.tree(source, hops)
+        tree = self.router.tree_to(source, to, hops) if to else self.router.tree(source, hops)
         children: dict[int, list[int]] = {}
         for position in range(1, len(tree.links)):
             children.setdefault(tree.parents[position], []).append(position)

@@ -109,7 +109,7 @@ class Router:
         self._member_at = {node: member for member, node in enumerate(topology.members)}
         self._routes: dict[int, tuple[list[int], list[int]]] = {}
         self._trees: dict[tuple[int, int], Tree] = {}
-        self._addressed: dict[tuple[int, tuple[int, ...]], Tree] = {}
+        self._addressed: dict[tuple[int, tuple[int, ...], int], Tree] = {}
         self._paths: dict[tuple[int, int], list[int] | None] = {}
         self._keeps_paths = len(topology.members) ** 2 <= PATHS_KEPT_MAX
         self.ways = self._hang_up() if len(topology.links) == topology.nodes - 1 else None
@@ -142,14 +142,14 @@ class Router:
             self._trees[member, hops] = self._build_tree(self.topology.members[member], hops, self.topology.members)
         return self._trees[member, hops]
 
-    def tree_to(self, member: int, to: tuple[int, ...]) -> Tree:
+    def tree_to(self, member: int, to: tuple[int, ...], hops: int = 0) -> Tree:
         """The tree of a multicast that is addressed to some members: each link that leads to any of them, once."""
-        if (member, to) not in self._addressed:
+        if (member, to, hops) not in self._addressed:
             if len(self._addressed) >= ADDRESSED_MAX:
                 self._addressed.clear()
             nodes = [self.topology.members[other] for other in to]
-            self._addressed[member, to] = self._build_tree(self.topology.members[member], 0, nodes)
-        return self._addressed[member, to]
+            self._addressed[member, to, hops] = self._build_tree(self.topology.members[member], hops, nodes)
+        return self._addressed[member, to, hops]
 
     def path(self, source: int, target: int) -> list[int] | None:
         """The directed links from one member to another, in order; None if there is no path."""

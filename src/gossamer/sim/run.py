@@ -14,6 +14,7 @@ from gossamer.core.schema import SettingError
 from gossamer.presets import describe
 from gossamer.rungs import bounds, holds_back, promises, resumes, settle_s
 from gossamer.sim import topology as topologies
+from gossamer.sim.channels import wanted_by, with_channels
 from gossamer.sim.faults import Faults
 from gossamer.sim.lanes import Lanes
 from gossamer.sim.priorities import cost_of, with_lists
@@ -100,6 +101,7 @@ def simulate(
     began = perf_counter()
     topology = topology or build_topology(scenario)
     count = len(topology.members)
+    scenario = with_channels(scenario, count)
     check_members(scenario, count)
     scenario = with_lists(scenario, topology)
     recorder = Recorder(sink)
@@ -128,9 +130,19 @@ def stack_maker(scenario: Scenario, count: int, observed: bool = False, lanes: L
     """The function that makes the stacks of a scenario's members; the last members are the loggers."""
     loggers = tuple(range(count - scenario.protocol.loggers, count))
     siblings: dict[type, Any] = {}
+    listening = {m: wanted for m, wanted in wanted_by(scenario, count).items() if wanted and m not in loggers}
 
     def make(me: int, members: tuple[int, ...], rng: Random) -> Automaton:
-        stack = Stack(me, members, scenario.protocol, rng, loggers=loggers, observed=observed, siblings=siblings)
+        stack = Stack(
+            me,
+            members,
+            scenario.protocol,
+            rng,
+            loggers=loggers,
+            observed=observed,
+            siblings=siblings,
+            listening=listening,
+        )
         if lanes is not None:
             lanes.enter(stack)
         return stack
@@ -181,6 +193,8 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
     }
     if coordinators := _coordinators(world, topology):
         result["coordinators"] = coordinators
+    if scenario.channel:
+        result["channels"] = _channels(scenario, world)
     if order := _order(world):
         result["order"] = order
     result["violations"] = _plain_violations(scenario, result["deliveries"])
@@ -194,6 +208,15 @@ def _result(scenario: Scenario, topology: Topology, world: World, seconds: float
         "outstanding": world.ledger.outstanding,  # not 0 if the run was cut off, or waited for nothing
         "events": world.events,
         "wall_seconds": seconds,
+    }
+
+
+def _channels(scenario: Scenario, world: World) -> dict[str, dict[str, int]]:
+    """What was sent to each channel, what came of it, and how often it came to a member that did not want it."""
+    counts, nothing = world.ledger.by_channel(), {"sent": 0, "expected": 0, "actual": 0}
+    return {
+        name: {**counts.get(number, nothing), "wasted": world.channels.wasted[number]}
+        for number, name in enumerate(scenario.channel_names(), 1)
     }
 
 

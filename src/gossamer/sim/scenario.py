@@ -30,6 +30,7 @@ FAULTS = (
     "leave",
     "cut",
     "mend",
+    "listen",
 )
 TOPOLOGIES = ("tiers", "transit-stub", "tree", "star", "lan", "mesh", "file")
 
@@ -89,6 +90,17 @@ class Fault:
     probability: float = setting(0.5, "perturb: chance to sleep through a 100 ms interval (004 §7).", low=0, high=1)
     packets: int = setting(50, "lose: how many consecutive packets are discarded (004 Fig. 14).", low=1)
     memory: str = setting("kept", "crash: whether the process's memory survives.", choices=("kept", "lost"))
+    channels: tuple[str, ...] = setting((), "listen: the channels that the members listen to from now on, by name.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSettings:
+    """A channel besides channel 0, which all members hear and to which nobody publishes if there are others."""
+
+    name: str = setting("", "What to call it.")
+    members: tuple[int, ...] = setting((), "Who listens; loggers do in any case.", low=0)
+    senders: tuple[int, ...] = setting((), "Who publishes to it, listening or not; default: those that listen.", low=0)
+    share: float = setting(1.0, "Its part of `traffic.rate`, relative to the other channels.", low=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +117,12 @@ class Scenario:
     traffic: TrafficSettings = dataclasses.field(default_factory=TrafficSettings)
     protocol: ProtocolSettings = dataclasses.field(default_factory=ProtocolSettings)
     fault: tuple[Fault, ...] = ()
+    channel: tuple[ChannelSettings, ...] = ()
+    channels: int = setting(
+        0, "In place of [[channel]] tables: so many channels, to each of which all senders publish.", low=0
+    )
+    listening: int = setting(1, "With `channels`: to how many of them each member listens, drawn at random.", low=0)
+    addresses: int = setting(0, "Multicast addresses that channels share in turn; 0: each has its own.", low=0)
     wire: bool = setting(False, "Encode and decode every message, so that the codec meets the same faults: slower.")
     folder: str = setting(".", "Where relative paths start.")
 
@@ -118,6 +136,10 @@ class Scenario:
         del table["folder"]
         table["fault"] = [{k.rstrip("_"): v for k, v in fault.items()} for fault in table["fault"]]
         return table
+
+    def channel_names(self) -> list[str]:
+        """The names of the channels, from channel 1 on."""
+        return [channel.name for channel in self.channel]
 
 
 def find(name: str) -> Path:
@@ -148,9 +170,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
 def parse(table: Mapping[str, Any], folder: str = ".") -> Scenario:
     """A scenario from a plain table."""
     table = dict(table)
-    faults = table.pop("fault", [])
-    if not isinstance(faults, list) or not all(isinstance(fault, dict) for fault in faults):
-        raise SettingError("fault: must be tables, each headed [[fault]]")
+    faults = _tables(table, "fault")
+    channels = _tables(table, "channel")
     sections = {name: _section(table, name) for name in ("topology", "loss", "traffic", "protocol")}
     protocol = sections.pop("protocol")
     scenario = build(Scenario, {"folder": folder, **table})
@@ -159,10 +180,12 @@ def parse(table: Mapping[str, Any], folder: str = ".") -> Scenario:
         topology=build(TopologySettings, sections["topology"], "topology"),
         loss=build(LossSettings, sections["loss"], "loss"),
         traffic=build(TrafficSettings, sections["traffic"], "traffic"),
-        protocol=preset(_name(protocol), {k: v for k, v in protocol.items() if k != "name"}),
+        protocol=preset(_name(protocol), _with_channels(protocol, len(channels) or scenario.channels)),
         fault=tuple(build(Fault, fault, f"fault[{i}]") for i, fault in enumerate(faults)),
+        channel=tuple(build(ChannelSettings, channel, f"channel[{i}]") for i, channel in enumerate(channels)),
     )
     _check_topology(scenario.topology)
+    _check_channels(scenario)
     return scenario
 
 
@@ -177,6 +200,39 @@ def check_members(scenario: Scenario, members: int) -> None:
         raise SettingError(f"protocol.lists: {lists} lists for {members} members; give one for each")
     for i, fault in enumerate(scenario.fault):
         _check_fault(f"fault[{i}]", fault, members)
+        names = [name for name in fault.channels if name not in scenario.channel_names()]
+        if names:
+            raise SettingError(f"fault[{i}].channels names {names[0]!r}: there is no such channel")
+    for i, channel in enumerate(scenario.channel):
+        for key in ("members", "senders"):
+            if max(getattr(channel, key), default=0) >= members:
+                raise SettingError(f"channel[{i}].{key}: there are only members 0 to {members - 1}")
+        if not channel.senders and not channel.members:
+            raise SettingError(f"channel[{i}].senders: nobody publishes to {channel.name!r}, and nobody listens")
+
+
+def _with_channels(protocol: Mapping[str, Any], channels: int) -> dict[str, Any]:
+    """The overrides of a preset: that there are channels follows from the scenario."""
+    overrides = {key: value for key, value in protocol.items() if key != "name"}
+    return overrides | {"channels": channels + 1} if channels else overrides
+
+
+def _tables(table: dict[str, Any], name: str) -> Sequence[dict[str, Any]]:
+    found = table.pop(name, [])
+    if not isinstance(found, list | tuple) or not all(isinstance(one, dict) for one in found):
+        raise SettingError(f"{name}: must be tables, each headed [[{name}]]")
+    return found
+
+
+def _check_channels(scenario: Scenario) -> None:
+    names = scenario.channel_names()
+    if names and scenario.channels:
+        raise SettingError(f"channels = {scenario.channels}: there are [[channel]] tables; give one or the other")
+    for i, name in enumerate(names):
+        if not name or name in names[:i]:
+            raise SettingError(f"channel[{i}].name = {name!r}: each channel needs a name of its own")
+    if scenario.channels and scenario.listening > scenario.channels:
+        raise SettingError(f"listening = {scenario.listening}: there are only {scenario.channels} channels")
 
 
 def fault_members(fault: Fault) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any
 from gossamer.core.arrival import arrival
 from gossamer.core.effects import (
     Announce,
+    BecomeListener,
     BecomeMember,
     BecomeStranger,
     Collect,
@@ -20,6 +21,7 @@ from gossamer.core.effects import (
     Effect,
     ForgetCollected,
     ForgetSender,
+    HearChannels,
     JoinAnew,
     Listen,
     MarkStable,
@@ -36,14 +38,14 @@ from gossamer.core.effects import (
     TellHoldings,
     Unicast,
 )
-from gossamer.core.ids import EVERYONE, LOGGER, Phase
-from gossamer.core.inputs import Heard, Input, Published, Received, Reconnected, Started, ViewChanged, Woke
+from gossamer.core.ids import ALL_CHANNELS, EVERYONE, LOGGER, Phase, channel_of
+from gossamer.core.inputs import Heard, Input, ListenAsked, Published, Received, Reconnected, Started, ViewChanged, Woke
 from gossamer.core.ladder import Automaton
 from gossamer.core.messages import Data, Holdings, Message, Repair
-from gossamer.core.packet_sets import PacketSets
-from gossamer.core.packets import Packet, Run
-from gossamer.core.ranges import RangeSet
+from gossamer.core.packets import Run
 from gossamer.rungs import may_log, self_organized
+from gossamer.sim.channels import Channels, sources
+from gossamer.sim.disk import Disk
 from gossamer.sim.lanes import Lanes
 from gossamer.sim.ledger import Ledger
 from gossamer.sim.network import HopNetwork, Network
@@ -65,19 +67,6 @@ INBOX_PACKETS = 1000
 
 
 _WOKE = Woke()  # one for all: it holds nothing
-
-
-class Disk:
-    """What a member has on stable storage: it survives a crash that loses the memory."""
-
-    def __init__(self) -> None:
-        self.log: dict[int, dict[int, Packet]] = {}
-        self.reserved = 0
-
-    def logged(self) -> PacketSets:
-        """Which packets the log holds."""
-        held = ((sender, by_number) for sender, by_number in sorted(self.log.items()) if by_number)
-        return {sender: RangeSet((n, n) for n in sorted(by_number)) for sender, by_number in held}
 
 
 class World:
@@ -103,16 +92,16 @@ class World:
         self.view: tuple[int, ...] = ()
         self.stacks: list[Automaton | None] = [None] * self.count
         self.network = self._make_network(topology)
+        self.channels = Channels(scenario, self.count, self.ledger, recorder)
         self._make_stack = make_stack
         self._lanes = lanes  # what the stacks share, if they do
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._order = 0
         self._wake_at = [inf] * self.count
         self.disks = [Disk() for _ in range(self.count)]
-        self._sides = ["0"] * self.count  # as the trace has them
         tells = recorder.tracing and may_log(scenario.protocol)
-        self._flushing = scenario.traffic.senders if tells else 0  # members below this may have something to flush
-        self._flushed = [0] * self.count
+        self._flushing = 1 + max(s for s, *_ in sources(scenario)) if tells else 0  # those below may flush something
+        self._flushed: dict[int, int] = {}  # by stream
         self._inboxes: dict[int, list[tuple[Received | Heard, int]]] = {}
         self._sized: tuple[Message | None, int] = None, 0
         self._body = bytes(scenario.traffic.size)
@@ -142,6 +131,8 @@ class World:
             MarkStable: self._mark_stable,
             Note: self._note,
             Listen: self._listen,
+            HearChannels: lambda member, effect: self.channels.tune(member, effect.channels),
+            BecomeListener: lambda m, effect: self.channels.begin(self.now, m, effect.channels, effect.horizon),
             BecomeMember: self._become_member,
             BecomeStranger: self._become_stranger,
             JoinAnew: self._join_anew,
@@ -164,10 +155,10 @@ class World:
                 self.bring_up(member, {})
             else:
                 self.states[member] = ABSENT
-        for sender in range(self.scenario.traffic.senders):
-            times = arrivals(self.scenario.traffic, self.rng(f"traffic/{sender}"))
+        for sender, channel, traffic in sources(self.scenario):
+            times = arrivals(traffic, self.rng(f"traffic/{sender}/{channel}" if channel else f"traffic/{sender}"))
             self.publishing += 1
-            self._publish_next((sender, times))
+            self._publish_next((sender, channel, times))
 
     def run(self, finished: Callable[[], bool], tick: Callable[[float], None] | None = None) -> None:
         """Go on until nothing is left to do, `finished()` says so, or the time is up."""
@@ -189,10 +180,12 @@ class World:
         view = self.view
         if self.self_organized and self.now > 0:  # it has to find out who is there, and where to begin
             view, horizon = (), {}
+            self.channels.begin(self.now, member, 0, {})
             if recovers:
                 self._rejoining[member] = None
         elif not recovers:
-            self.recorder.joined(self.now, member, horizon)
+            self.recorder.joined(self.now, member, {s: last for s, last in horizon.items() if not channel_of(s)})
+            self.channels.record(self.now, member, self.channels.heard[member], horizon)
         self.states[member] = UP
         self.ledger.begins_anew(member)
         self.network.router.set_deaf(self.network.router.deaf - {member})
@@ -208,7 +201,7 @@ class World:
             return
         for member in view:
             if self.states[member] == UP:
-                self.step(member, ViewChanged(view))
+                self.step(member, ViewChanged(view, self.channels.listening()))
 
     def step(self, member: int, happened: Input) -> None:
         """Give one input to a member and do what it asks for."""
@@ -227,21 +220,15 @@ class World:
 
     def _note_flush(self, member: int) -> None:
         """Record what an application that flushed all the time would be told now (`live.safety`)."""
-        stack, flushed = self.stacks[member], self._flushed[member]
-        if isinstance(stack, Stack) and stack.settled() > flushed and stack.awaits_loggers():
-            self._flushed[member] = stack.settled()
-            phase = "unlogged" if stack.unlogged() >= flushed else ""
-            self.recorder.flushed(self.now, member, stack.settled() - 1, phase)
-
-    def note_sides(self) -> None:
-        """Record which members reach each other, as far as that has changed."""
-        if not self.recorder.tracing:
+        stack = self.stacks[member]
+        if not isinstance(stack, Stack) or not stack.awaits_loggers():
             return
-        for member, side in enumerate(self.network.sides()):
-            name = "" if self.states[member] in (ASLEEP, OFFLINE) else str(side)
-            if name != self._sides[member]:
-                self._sides[member] = name
-                self.recorder.noted(self.now, member, "side", name)
+        for sender in stack.own:
+            flushed, settled = self._flushed.get(sender, 0), stack.settled(channel_of(sender))
+            if settled > flushed:
+                self._flushed[sender] = settled
+                phase = "unlogged" if stack.unlogged(channel_of(sender)) >= flushed else ""
+                self.recorder.flushed(self.now, sender, settled - 1, phase)
 
     def wake_up(self, member: int) -> None:
         """A member is back with its memory: it gets first what waited for it, then its timers."""
@@ -267,17 +254,16 @@ class World:
         return network
 
     def _publish_next(self, argument: Any) -> None:
-        sender, times = argument
-        time = next(times)
+        time = next(argument[2])
         if time < self.scenario.duration:
-            self.at(time, self._publish, (sender, times))
+            self.at(time, self._publish, argument)
         else:
             self.publishing -= 1
 
     def _publish(self, argument: Any) -> None:
-        sender = argument[0]
+        sender, channel, _ = argument
         if self.states[sender] in (UP, OFFLINE):
-            self.step(sender, Published(self._body))
+            self.step(sender, Published(self._body, channel=channel))
         self._publish_next(argument)
 
     def _wake(self, member: int) -> None:
@@ -299,6 +285,8 @@ class World:
         if self.recorder.tracing:
             self.recorder.received(self.now, members, happened, transmitter)
         if type(happened) is Received:
+            if channel := channel_of(happened.sender):
+                self.channels.reached(members, channel)
             self._received(members, happened)
         else:
             for member in members:
@@ -349,8 +337,11 @@ class World:
             return
         message = effect.message
         size = self._size(message)
+        channel = channel_of(message.packet.sender) if isinstance(message, Data | Repair) else effect.channel
+        to = effect.to or (self.channels.hearers(channel) if channel else ())
         self.recorder.sent(self.now, member, EVERYONE, message, size)
-        self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops, effect.to)
+        if to or not channel:
+            self.network.multicast(self.now, member, size, self._arrival(member, message), effect.hops, to)
 
     def _multicast_run(self, member: int, effect: MulticastRun) -> None:
         for packet in effect.run:
@@ -393,6 +384,8 @@ class World:
 
     def _announce(self, member: int, effect: Announce) -> None:
         owed_to = [m for m in self.view if self.states[m] != DOWN] if self.disturbed else self.view
+        if channel := channel_of(effect.run[0].sender):
+            owed_to = [m for m in owed_to if self.channels.hears(m, channel)]
         for packet in effect.run:
             self.ledger.published(self.now, packet, owed_to)
             self.recorder.published(self.now, packet)
@@ -416,26 +409,20 @@ class World:
         self.ledger.refused += 1
 
     def _persist(self, member: int, effect: Persist) -> None:
-        run = effect.run
-        by_number = self.disks[member].log.setdefault(run[0].sender, {})
-        for packet in run:
-            by_number[packet.seqno] = packet
+        for packet in effect.run:
+            self.disks[member].write(packet)
             self.recorder.stored(self.now, member, "store", packet.sender, packet.seqno)
 
     def _collect(self, member: int, effect: Collect) -> None:
-        by_number = self.disks[member].log.get(effect.sender, {})
-        for seqno in range(effect.first, effect.last + 1):
-            if by_number.pop(seqno, None) is not None:
-                self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
+        for seqno in self.disks[member].delete(effect.sender, effect.first, effect.last):
+            self.recorder.stored(self.now, member, "collect", effect.sender, seqno)
 
     def _nothing(self, member: int, effect: Effect) -> None:
         """Nobody lies in a simulation, `block` rows are in the trace, and nobody minds how many senders there were."""
 
     def _replay(self, member: int, effect: Replay) -> None:
-        by_number = self.disks[member].log.get(effect.sender, {})
-        for seqno in range(effect.first, effect.last + 1):
-            if seqno in by_number:
-                self._repair_from_log(member, effect, Repair(by_number[seqno], LOGGER))
+        for packet in self.disks[member].read(effect.sender, effect.first, effect.last):
+            self._repair_from_log(member, effect, Repair(packet, LOGGER))
 
     def _repair_from_log(self, member: int, effect: Replay, repair: Repair) -> None:
         if effect.also:
@@ -466,11 +453,23 @@ class World:
         router.set_deaf(router.deaf - {member} if effect.on else router.deaf | {member})
         self.recorder.noted(self.now, member, "listen", "on" if effect.on else "off")
 
+    def listen(self, member: int, channels: int) -> None:
+        """The application of `member` wants to listen to these, and to no others."""
+        self.channels.wanted[member] = channels
+        if self.states[member] != UP:
+            return  # it says so when it is there
+        self.step(member, ListenAsked(channels, {} if self.self_organized else self.ledger.horizon()))
+        self.change_view(self.view)
+
     def _become_member(self, member: int, effect: BecomeMember) -> None:
         self.view = tuple(sorted({*self.view, member}))
         self._rejoining.pop(member, None)
         self.recorder.joined(self.now, member, effect.horizon)
         self.ledger.joined(self.now, member, effect.horizon)
+        if member in self.channels.loggers:
+            self.channels.begin(self.now, member, ALL_CHANNELS, effect.horizon)
+        elif self.channels.wanted[member]:
+            self.at(self.now, lambda _: self.listen(member, self.channels.wanted[member]))
 
     def _become_stranger(self, member: int, effect: BecomeStranger) -> None:
         self.leave(member)

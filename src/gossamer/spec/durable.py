@@ -1,15 +1,16 @@
 """Flushed implies logged: what a sender was told is durable is in a log by then.
 
-A flush row speaks of everything that its member published since it last lost its memory and that no earlier flush row
-spoke of. Each of these packets must have entered enough logs before that row. A log may have collected it since: that
-is for others to judge (`reliable`). No fault loses a disk, so what was logged once stays logged. Memory: a little for
-each packet and log.
+A flush row speaks of everything that its member published in one stream since it last lost its memory and that no
+earlier flush row spoke of. Each of these packets must have entered enough logs before that row. A log may have
+collected it since: that is for others to judge (`reliable`). No fault loses a disk, so what was logged once stays
+logged. Memory: a little for each packet and log.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gossamer.core.ids import MEMBER_MASK
 from gossamer.spec.arrays import Column, heads
 from gossamer.spec.asof import AsOf
 from gossamer.spec.ids import Ids
@@ -30,7 +31,7 @@ class Durability:
         self._enough = copies(metadata)
         self._members = Ids()
         self._erased = AsOf(-1)  # by member: the row at which it last lost its memory, or left
-        self._lives = Ids()  # (member, the row since which its memory is intact)
+        self._lives = Ids()  # (stream, the row since which the memory of its member is intact)
         self._packets = Ids()
         self._life = Column()  # by packet: the life in which it was published
         self._logs = Ids()  # (packet, logger)
@@ -58,7 +59,7 @@ class Durability:
 
     def _lives_of(self, rows: Rows) -> Ints:
         who = self._who(rows)
-        return self._lives.add(who, self._erased.at(who, rows.number), rows.number)
+        return self._lives.add(rows.sender, self._erased.at(who, rows.number), rows.number)
 
     def _feed_publish(self, rows: Rows) -> None:
         known = len(self._packets)
@@ -103,7 +104,8 @@ class Durability:
         late &= ~rows.phase_is("unlogged")[place]
         by_row = np.argsort(rows.number[place[late]], kind="stable")
         for p, row in self.found.kept(np.stack([packet[late], rows.number[place[late]]], axis=1)[by_row]):
-            text = f"member {self._packets.a[p]} was told that packet ({self._packets.a[p]}, {self._packets.b[p]}) is "
+            sender = self._packets.a[p]
+            text = f"member {sender & MEMBER_MASK} was told that packet ({sender}, {self._packets.b[p]}) is "
             self.found.add(text + "durable before it was logged", self._packets.first[p], row)
 
 

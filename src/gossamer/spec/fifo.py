@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gossamer.core.ids import MEMBER_MASK
 from gossamer.spec.arrays import Column, heads, order_by
 from gossamer.spec.ids import Ids
 from gossamer.spec.members import Members
@@ -99,8 +100,9 @@ class FifoOrder:
         members, skipped = self._members, self._previous.values[packet]
         seqno, published = self._packets.b[skipped], self._packets.first[skipped]
         joined = members.joined.at(who, rows.number)
-        sender = members.who(rows.sender, rows.number)
-        owed = members.owed_by_join(life, rows.sender, seqno, published, joined, rows.number)
+        sender = members.who(rows.sender & MEMBER_MASK, rows.number)
+        claim, began = members.claims(who, rows.sender, life, joined, rows.number)
+        owed = members.owed_by_join(claim, rows.sender, seqno, published, began, rows.number)
         owed &= published > members.recovered.at(who, rows.number)
         owed &= published > members.crashed.at(sender, rows.number)
         text = "member {member} took packet ({sender}, {seqno}) and passed over one that it was owed"

@@ -3,13 +3,15 @@
 A member's **life** begins with its plain join row and, where recovery is at-least-once, again with every
 crash that loses its memory: within a life nothing is delivered twice, and in ascending order. A packet is owed to
 a member that joined before it was published or whose t_join vector says so (000 §5.3), is still a member at the
-end, and has no crash as an excuse (000 §6.1).
+end, and has no crash as an excuse (000 §6.1). In channels other than 0, to listen is to join: what a member is owed
+there begins with its `channel` row, and ends with the next.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gossamer.core.ids import MEMBER_BITS
 from gossamer.spec.arrays import Column
 from gossamer.spec.asof import AsOf
 from gossamer.spec.ids import Ids
@@ -18,6 +20,8 @@ from gossamer.trace.schema import CODE
 
 UP, LEFT, DOWN = 0, 1, 2
 _END = np.iinfo(np.int64).max
+_FIRST_TIME = -(1 << 40)
+_NO_CLAIM = -1
 _STATUS = np.zeros(len(CODE), np.int64)
 _STATUS[[CODE["leave"], CODE["crash"]]] = LEFT, DOWN
 
@@ -36,6 +40,8 @@ class Members:
         self.joined = AsOf(-1)
         self.crashed = AsOf(-1)
         self.recovered = AsOf(-1)
+        self._listens = Ids()  # (member, channel)
+        self._since = AsOf(-1)  # by these: the row in which the member began to listen, -1 if it does not
 
     def who(self, members: Ints, numbers: Ints) -> Ints:
         """Small indices of members (or senders), the keys of `status`, `life` and the others."""
@@ -50,6 +56,7 @@ class Members:
 
     def feed(self, rows: Rows) -> None:
         first = rows.first
+        self._feed_channels(rows.of("channel"), first)
         rows = rows.of("join", "leave", "crash", "recover")
         who = self.who(rows.member, rows.number)
         vector = (rows.kind == CODE["join"]) & ((rows.sender != -1) | (rows.seqno != -1))
@@ -64,12 +71,38 @@ class Members:
         self._feed_vector(rows.select(vector), who[vector])
 
     def _feed_vector(self, rows: Rows, who: Ints) -> None:
-        life = self.life.at(who, rows.number)
-        rows, life = rows.select(life >= 0), life[life >= 0]
+        life, _ = self.claims(who, rows.sender, self.life.at(who, rows.number), rows.number, rows.number)
+        rows, life = rows.select(life != _NO_CLAIM), life[life != _NO_CLAIM]
         known = len(self._vector)
         ids = self._vector.add(life, rows.sender, rows.number)
         fresh, at = np.unique(ids, return_index=True)
         self._t_join.extend(rows.seqno[at[fresh >= known]])
+
+    def _feed_channels(self, rows: Rows, first: int) -> None:
+        who = self.who(rows.member, rows.number)
+        pair = self._listens.add(who, rows.seqno, rows.number)
+        self._since.change(pair, rows.number, np.where(rows.phase_is("on"), rows.number, -1), first)
+
+    def has_channels(self) -> bool:
+        """Whether anybody has ever listened to any channel but 0."""
+        return len(self._listens) > 0
+
+    def claims(self, who: Ints, stream: Ints, life: Ints, joined: Ints, rows: Ints | None = None) -> tuple[Ints, Ints]:
+        """What the claims of members on packets of streams go back to, at these rows or, without any, at the end.
+
+        That is a life, and the row in which it began, or in a channel other than 0 a time of listening: then its number
+        is negative. Members that do not listen have no claim, and it begins at the end of all times.
+        """
+        channel = stream >> MEMBER_BITS
+        if not self.has_channels() and not channel.any():
+            return life, joined
+        pair = self._listens.find(who, channel)
+        known = np.flatnonzero(pair >= 0)
+        since = np.full_like(pair, -1)
+        since[known] = self._since.last(pair[known]) if rows is None else self._since.at(pair[known], rows[known])
+        listens = np.where(since >= 0, _FIRST_TIME - since, _NO_CLAIM)
+        began = np.where(since >= 0, since, _END)
+        return np.where(channel > 0, listens, life), np.where(channel > 0, began, joined)
 
     def has_vector(self, life: Ints) -> Mask:
         """Which of these lives began with a t_join vector."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.core.ids import MEMBER_MASK
 from gossamer.spec.arrays import repeats
 from gossamer.spec.ids import Ids
 from gossamer.spec.marks import Marks
@@ -24,6 +25,7 @@ from gossamer.trace.schema import CODE
 
 _DELIVERED, _LOST = 1, 2
 _BLOCK_CELLS = 1 << 22
+_NEVER = np.iinfo(np.int64).max
 _PUBLISHED = "member {member} published packet ({sender}, {seqno})"
 _DELIVERED_IT = "member {member} delivered packet ({sender}, {seqno})"
 
@@ -57,7 +59,7 @@ class ReliableMulticast:
         first = self._packets.first[packet]
         down = self._members.status.at(self._members.who(rows.member, rows.number), rows.number) == DOWN
         self.found.add_rows(rows, first != rows.number, _PUBLISHED + " again", first)
-        self.found.add_rows(rows, rows.member != rows.sender, _PUBLISHED + " in another's name")
+        self.found.add_rows(rows, rows.member != rows.sender & MEMBER_MASK, _PUBLISHED + " in another's name")
         self.found.add_rows(rows, down, _PUBLISHED + " but is down")
 
     def _feed_deliver(self, rows: Rows) -> None:
@@ -75,7 +77,9 @@ class ReliableMulticast:
         deliver = rows.kind == CODE["deliver"]
         joined = self._members.joined.at(who, rows.number) >= 0
         status = self._members.status.at(who, rows.number)
+        _, began = self._members.claims(who, rows.sender, who, rows.number, rows.number)
         for bad, why in (
+            (began == _NEVER, "does not listen to its channel"),
             (~joined, "never joined"),
             (status == LEFT, "has left"),
             (status == DOWN, "is down"),
@@ -127,11 +131,15 @@ class ReliableMulticast:
         published = self._packets.first[packets]
         joined, life = members.joined.last(who), members.life.last(who)
         owed: NDArray[np.bool_] = published[:, None] > joined
-        for i in np.flatnonzero(members.has_vector(life)):
-            owed[:, i] = members.owed_by_join(life[i], sender, seqno, published, joined[i])
+        in_channels = members.has_channels() or (sender > MEMBER_MASK).any()
+        special = np.ones(len(who), np.bool_) if in_channels else members.has_vector(life)
+        for i in np.flatnonzero(special):
+            of = np.full_like(sender, who[i]), sender, np.full_like(sender, life[i]), np.full_like(sender, joined[i])
+            claim, began = members.claims(*of)
+            owed[:, i] = members.owed_by_join(claim, sender, seqno, published, began)
         if self._crashes:
             owed &= published[:, None] > members.recovered.last(who)
-            owed &= (published > members.crashed.last(members.who(sender, published)))[:, None]
+            owed &= (published > members.crashed.last(members.who(sender & MEMBER_MASK, published)))[:, None]
         return owed
 
     def _report_missing(self, packets: Ints, who: Ints, owed: NDArray[np.bool_]) -> None:

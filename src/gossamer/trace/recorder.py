@@ -6,7 +6,7 @@ Counters are by message kind and member; rows follow the one schema of `gossamer
 from collections.abc import Sequence
 
 from gossamer.core.effects import MarkStable, Note, ReportLost
-from gossamer.core.ids import EVERYONE, FIRST_PASS, Phase
+from gossamer.core.ids import EVERYONE, FIRST_PASS, Phase, owner_of
 from gossamer.core.inputs import Heard, Received
 from gossamer.core.messages import Data, Message, Repair
 from gossamer.core.packets import Packet
@@ -47,7 +47,7 @@ class Recorder:
 
     def published(self, now: float, packet: Packet) -> None:
         """A packet was published."""
-        self._packet(now, (packet.sender,), "publish", packet, "")
+        self._packet(now, (owner_of(packet.sender),), "publish", packet, "")
 
     def delivered(self, now: float, members: Sequence[int], packet: Packet, phase: Phase) -> None:
         """The applications of `members` got a packet."""
@@ -68,15 +68,27 @@ class Recorder:
                     continue  # if it published while it was alone, sponsors know less of that than it does
                 self._sink.row(_ns(now), member, "join", sender, last, EVERYONE, 0, "")
 
+    def listened(self, now: float, member: int, channel: int, horizon: dict[int, int]) -> None:
+        """`member` listens to `channel` from now on, and is owed all packets after `horizon`."""
+        if self._sink is not None:
+            self._sink.row(_ns(now), member, "channel", -1, channel, EVERYONE, 0, "on")
+            for sender, last in sorted(horizon.items()):
+                self._sink.row(_ns(now), member, "join", sender, last, EVERYONE, 0, "")
+
+    def stopped_listening(self, now: float, member: int, channel: int) -> None:
+        """`member` listens to `channel` no more."""
+        if self._sink is not None:
+            self._sink.row(_ns(now), member, "channel", -1, channel, EVERYONE, 0, "off")
+
     def stored(self, now: float, member: int, kind: str, sender: int, seqno: int) -> None:
         """A packet entered (`store`) or left (`collect`) the log of `member`."""
         if self._sink is not None:
             self._sink.row(_ns(now), member, kind, sender, seqno, EVERYONE, 0, "log")
 
-    def flushed(self, now: float, member: int, last: int, phase: str = "") -> None:
-        """`member` was told that what it published up to `last` is durable or, by the phase, `unlogged`."""
+    def flushed(self, now: float, sender: int, last: int, phase: str = "") -> None:
+        """A member was told that its packets of `sender` up to `last` are durable or, by the phase, `unlogged`."""
         if self._sink is not None:
-            self._sink.row(_ns(now), member, "flush", member, last, EVERYONE, 0, phase)
+            self._sink.row(_ns(now), owner_of(sender), "flush", sender, last, EVERYONE, 0, phase)
 
     def stable(self, now: float, member: int, effect: MarkStable) -> None:
         """`member` considers these packets stable."""

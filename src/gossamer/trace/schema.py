@@ -5,7 +5,8 @@ decreases) and, for equal `t_ns`, in causal order: the cause first. -1 and "" me
 
 | kind | meaning |
 |---|---|
-| publish | member = sender published the packet (sender, seqno) |
+| publish | member published the packet (sender, seqno); sender is the stream: the member's number in channel 0, \
+and that number plus channel * 2^55 in another |
 | send | member transmits a first-pass copy of (sender, seqno) to peer, -1 = multicast; phase `first_pass` |
 | repair | member retransmits (sender, seqno) to peer, -1 = multicast; phase `peer` or `logger` |
 | receive | member got a message from peer. Data: (sender, seqno) is the packet and phase is \
@@ -27,8 +28,8 @@ the member's buffer without collect rows; a log is durable and survives. A membe
 view and joins anew has both rows, at the same time |
 | side | member is now on the side of the network named in phase, and reaches those on the same side. On a side \
 without a name it is alone: it is offline, or stands still. All begin on side `0` |
-| flush | member = sender was told that everything it published up to seqno is durable; with phase `unlogged`, that \
-what it published since the last such row will not be logged |
+| flush | member was told that what it published in the stream sender up to seqno is durable; with phase \
+`unlogged`, that what it published since the last such row will not be logged |
 | coordinator | member now follows peer, or leads itself and perhaps others (peer = member); phase `elected` if it has \
 taken over for itself, `attached` if sender answered its probe so, `told` if peer said it; with \
 phase `leaving` (peer = -1), that it follows nobody any more |
@@ -42,6 +43,8 @@ primary in reach (`no primary`), most of its sites do not answer (`no majority`)
 begins (`not begun`) |
 | store, collect | (sender, seqno) entered or left a place of this member; phase `buffer`, `log`, or \
 `long-term`: what hashes to the member and is kept after the short term (003) |
+| channel | member listens to channel seqno from now on (phase `on`), or does no more (phase `off`). All hear \
+channel 0 without a row. Then come `join` rows for streams of that channel: it is owed only what is after seqno |
 | listen | member hears the group's multicast from now on (phase `on`), or has left it (phase `off`) |
 | drop | the network or a full inbox discarded something meant for member; phase is the reason |
 """
@@ -52,6 +55,7 @@ KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
     *("side", "flush", "listen", "parity", "coordinator", "install", "block", "order", "graph"),
+    *("channel",),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

@@ -31,7 +31,6 @@ from gossamer.core.messages import (
     Gossip,
     Heartbeat,
     Heartbeats,
-    Here,
     Holdings,
     HowFar,
     IAmCoordinator,
@@ -55,7 +54,6 @@ from gossamer.core.messages import (
     Solicit,
     StablePoll,
     ViewUpdate,
-    Where,
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.places import (
@@ -68,11 +66,25 @@ from gossamer.core.places import (
     PlacesWanted,
     Unplaced,
 )
-from gossamer.core.questions import Call, Challenge, Probe, Profile, Proof, WhoKeeps
-from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, NewView, ViewBeat, ViewReady
+from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
+from gossamer.core.views import (
+    ChannelsSeen,
+    EnterView,
+    Excluded,
+    Flush,
+    FlushAnswer,
+    MapIs,
+    NewView,
+    ViewBeat,
+    ViewReady,
+    WantChannels,
+    WhichMap,
+)
 from gossamer.wire import gossip
 from gossamer.wire.fields import (
     BYTES,
+    CHANNEL,
+    CHANNEL_SET,
     ENTRIES,
     ENTRY,
     FLAG,
@@ -112,21 +124,27 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Collected: (6, (("gone", PACKET_SETS),)),
     NeverSent: (7, (("numbers", PACKET_SETS), ("lost", FLAG))),
     Echo: (8, (("stamp", NUMBER),)),
-    Heartbeat: (9, (("last", LAST),)),
+    Heartbeat: (9, (("last", LAST), ("channel", CHANNEL))),
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
     Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG), ("alone_us", NUMBER))),
     Leave: (14, (("freshness", NUMBER),)),
-    SeenReport: (16, (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER))),
+    SeenReport: (
+        16,
+        (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER), ("channel", CHANNEL)),
+    ),
     LetGo: (26, (("over", FLAG),)),
     HowFar: (27, (("seen", HORIZON),)),
     Progress: (28, (("lasts", HORIZON),)),
-    Where: (68, (("nonce", NUMBER),)),
-    Here: (69, (("nonce", NUMBER), ("last", LAST))),
-    Parity: (32, (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES))),
+    Where: (68, (("nonce", NUMBER), ("channel", CHANNEL))),
+    Here: (69, (("nonce", NUMBER), ("last", LAST), ("channel", CHANNEL))),
+    Parity: (
+        32,
+        (("first", NUMBER), ("count", NUMBER), ("lengths", NUMBER), ("content", BYTES), ("channel", CHANNEL)),
+    ),
     LossReport: (33, (("lost", NUMBER), ("of", NUMBER))),
-    Confirm: (24, (("last", LAST),)),
-    Confirmed: (25, (("last", LAST),)),
+    Confirm: (24, (("last", LAST), ("channel", CHANNEL))),
+    Confirmed: (25, (("last", LAST), ("channel", CHANNEL))),
     Seek: (34, (("stamp", NUMBER),)),
     CoordinatorIs: (35, (("coordinator", NUMBER), ("stamp", NUMBER))),
     IAmCoordinator: (36, (("lasts", HORIZON), ("whole", FLAG))),
@@ -160,6 +178,10 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Call: (31, (("member", NUMBER),)),
     Proof: (30, (("nonce", NUMBER),)),
     Piece: (21, (("message", NUMBER), ("index", NUMBER), ("count", NUMBER), ("content", BYTES))),
+    WantChannels: (70, (("entry", ENTRY), ("channels", CHANNEL_SET), ("resume", FLAG))),
+    ChannelsSeen: (71, (("freshness", NUMBER), ("channels", CHANNEL_SET), ("seen", HORIZON))),
+    WhichMap: (72, (("map", CHANNEL_SET),)),
+    MapIs: (73, (("map", CHANNEL_SET), ("content", BYTES))),
     StablePoll: (60, (("last", LAST), ("stable", LAST))),
     ViewBeat: (61, (("view", NUMBER), ("attempt", NUMBER), ("settled", FLAG))),
     EnterView: (62, (("entry", ENTRY), ("first", NUMBER))),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gossamer.wire import blocks
 from gossamer.wire.attributes import Attributes
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import BODY, EVENTS, Event
+from gossamer.wire.events import BODY, EVENTS, SWITCH, Event
 
 __all__ = ["ColumnBuilder", "Columns"]
 
@@ -81,9 +81,12 @@ class ColumnBuilder:
         self._like_bytes = -1
         try:
             kind, time_ns = BODY.unpack_from(body)
-            if kind != EVENTS:
+            if kind == SWITCH:
+                at = len(body)  # it holds no event
+            elif kind != EVENTS:
                 raise ValueError(f"a body of kind {kind} holds no whole events")
-            at = BODY.size
+            else:
+                at = BODY.size
             while at < len(body):
                 at = self._add_block(body, at)
         except (ValueError, error) as reason:

@@ -1,25 +1,23 @@
 """Events <-> the body of a packet: many events, or (see `fragments`) a part of one.
 
-0  kind of the body, 1 byte: 1 events, 2 a fragment
+0  kind of the body, 1 byte: 1 events, 2 a fragment, 3 a switch (see `switches`)
 1  time, 8 bytes: nanoseconds since the epoch, when the first event of the packet was published
 9  blocks (see `blocks`), to the end of the body
 """
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Iterable, Sequence
-from itertools import accumulate, count, groupby, repeat
-from operator import add, itemgetter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, repeat
 from struct import Struct, error
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from gossamer.core.errors import Misuse
-from gossamer.core.names import name_of
 from gossamer.core.packets import Packet, Run
 from gossamer.wire import blocks
 from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes, Shape
 from gossamer.wire.attributes import pack as pack_attributes
 from gossamer.wire.blocks import Block
 from gossamer.wire.codec import WireError
+from gossamer.wire.event import Event, PlacedEvent, in_places
 
 __all__ = [
     "Attribute",
@@ -30,13 +28,14 @@ __all__ = [
     "count_events",
     "in_places",
     "is_fragment",
+    "is_switch",
     "pack_equal",
     "unpack",
     "unpack_simple",
 ]
 
 BODY: Final = Struct("!BQ")
-EVENTS, FRAGMENT = 1, 2
+EVENTS, FRAGMENT, SWITCH = 1, 2, 3
 _SIMPLE: Final = Struct("!BQBHHH")
 """The head of a body and of its first block, together."""
 
@@ -47,83 +46,6 @@ LIMIT_BYTES_MAX: Final = 65_535
 _COUNT_MAX: Final = 65_535
 _RUN_MIN: Final = 8
 """Events of one subject and length that are worth a block of their own."""
-
-
-_SEQNO: Final = itemgetter(4)
-
-
-class Event(NamedTuple):
-    """What an application published, as a subscriber gets it."""
-
-    subject: str
-    payload: bytes
-    attributes: Attributes
-    sender: int
-    seqno: int
-    """The number of the packet that it came in; of the last one if it came in fragments."""
-    time: float
-    """Seconds since the epoch: when the first event of its packet was published."""
-
-    @property
-    def place(self) -> tuple[int, int] | None:
-        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
-        order. All members of the group see an event in the same place."""
-        return None
-
-    @property
-    def source(self) -> str:
-        """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
-        return name_of(self.sender)
-
-    @property
-    def key(self) -> Attribute:
-        """What `publish(..., key=...)` said: events of one key belong together; None without one."""
-        return self.attributes.get("key")
-
-    @property
-    def value(self) -> Any:
-        """What was published, as `Settings.codec` reads the payload; the payload itself without a codec."""
-        return self.payload
-
-    def ack(self) -> Awaitable[None]:
-        """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
-
-        Without asyncio it is a plain call, `event.ack()`. Misuse if nobody waits for it.
-        """
-        raise Misuse(
-            "nobody waits for this event to be acknowledged: subscribe with durable= or queue=, and read one by one; "
-            "what `batches` and `take` return is acknowledged by `await subscription.commit()`"
-        )
-
-    def reply(self, payload: Any = b"", /, **attributes: Any) -> None:
-        """Answer the request that this is: the reply goes to the member that made it, and to nobody else.
-
-        Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
-        """
-        raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
-
-
-class PlacedEvent(Event):
-    """An event of a group with one order for all: its place is two more items of the tuple."""
-
-    __slots__ = ()
-
-    @property
-    def place(self) -> tuple[int, int] | None:
-        """Where it is in the order."""
-        return self[6:] or None
-
-    def __repr__(self) -> str:
-        return f"{Event(*self[:6])!r} at {self.place}"
-
-
-def in_places(events: list[Event], first: int, place: int) -> list[Event]:
-    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
-    placed: list[Event] = []
-    for seqno, of_packet in groupby(events, _SEQNO):
-        where = zip(repeat(place + seqno - first), count(), strict=False)
-        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
-    return placed
 
 
 class Packer:
@@ -346,7 +268,9 @@ def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> by
 def unpack(packet: Packet) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
     events: list[Event] = []
-    return events if unpack_simple([packet], 0, events) else _unpack_blocks(packet)
+    if unpack_simple([packet], 0, events) or is_switch(packet.body):
+        return events
+    return _unpack_blocks(packet)
 
 
 def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
@@ -467,6 +391,11 @@ def _count_simple(body: bytes) -> int:
 def is_fragment(body: bytes) -> bool:
     """Whether a body is for a `Reassembler`, not for `unpack`."""
     return body[:1] == b"\x02"
+
+
+def is_switch(body: bytes) -> bool:
+    """Whether a body holds no events, but says where its stream goes on (see `switches`)."""
+    return body[:1] == b"\x03"
 
 
 def _time(body: bytes) -> float:

@@ -7,7 +7,7 @@ memory of a decode grow with the length of its input.
 from typing import Any, Protocol
 
 from gossamer.core import varint
-from gossamer.core.ids import FIRST_PASS, LOGGER, PEER, Phase
+from gossamer.core.ids import CHANNELS_MAX, FIRST_PASS, LOGGER, PEER, Phase
 from gossamer.core.messages import Digest
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.places import Segment, Sites
@@ -18,8 +18,9 @@ PHASES: tuple[Phase, ...] = (FIRST_PASS, PEER, LOGGER)
 
 _ADDRESS_BYTES_MAX = 64
 _NAME_BYTES_MAX = 400
-_NAMED = 16
-"""The bit that says that a name follows; the statuses are below it."""
+_NAMED, _LISTENS, _MAPPED = 16, 32, 64
+"""The bits that say that a name, a set of channels, and a channel map follow; the statuses are below them."""
+_CHANNEL_SET_BYTES_MAX = CHANNELS_MAX // 8
 
 Raw = bytes | memoryview
 
@@ -208,7 +209,7 @@ class _Digest:
 
 
 class _Entry:
-    """One member of a view; the status, whether it is a logger and whether it has a name share a number."""
+    """One member of a view; the status and what else is there to say of it share a number."""
 
     def put(self, out: bytearray, value: MemberEntry) -> None:
         varint.put(out, value.member)
@@ -217,10 +218,13 @@ class _Entry:
         for text in (value.address, value.name) if value.name else (value.address,):
             varint.put(out, len(text.encode()))
             out += text.encode()
+        for number in filter(None, (value.channels, value.map)):
+            CHANNEL_SET.put(out, number)
 
     def size(self, value: MemberEntry) -> int:
         texts = [len(text.encode()) for text in ((value.address, value.name) if value.name else (value.address,))]
-        return sum(map(varint.size, (value.member, _flags(value), value.freshness, *texts))) + sum(texts)
+        listens = sum(map(CHANNEL_SET.size, filter(None, (value.channels, value.map))))
+        return sum(map(varint.size, (value.member, _flags(value), value.freshness, *texts))) + sum(texts) + listens
 
     def get(self, data: Raw, at: int) -> tuple[MemberEntry, int]:
         member, at = _member(data, at)
@@ -233,11 +237,20 @@ class _Entry:
             status ^= _NAMED
             if not name:
                 raise ValueError("a member has a name without letters")
-        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address, name), at
+        channels = 0
+        if status & _LISTENS:
+            channels, at = CHANNEL_SET.get(data, at)
+            status ^= _LISTENS
+        known_map = 0
+        if status & _MAPPED:
+            known_map, at = CHANNEL_SET.get(data, at)
+            status ^= _MAPPED
+        return MemberEntry(member, status >> 1, freshness, bool(status & 1), address, name, channels, known_map), at
 
 
 def _flags(entry: MemberEntry) -> int:
-    return entry.status << 1 | entry.logger | (_NAMED if entry.name else 0)
+    more = (_NAMED if entry.name else 0) | (_LISTENS if entry.channels else 0) | (_MAPPED if entry.map else 0)
+    return entry.status << 1 | entry.logger | more
 
 
 def _text(data: Raw, at: int, bytes_max: int) -> tuple[str, int]:
@@ -245,6 +258,42 @@ def _text(data: Raw, at: int, bytes_max: int) -> tuple[str, int]:
     if length > min(len(data) - at, bytes_max):
         raise ValueError(f"an address or a name of {length} bytes is too long")
     return bytes(data[at : at + length]).decode(), at + length
+
+
+class _ChannelSet:
+    """A set of channels, a bit for each, or another number of up to 16 bytes: the least significant first."""
+
+    def put(self, out: bytearray, value: int) -> None:
+        length = (value.bit_length() + 7) // 8
+        out.append(length)
+        out += value.to_bytes(length, "little")
+
+    def size(self, value: int) -> int:
+        return 1 + (value.bit_length() + 7) // 8
+
+    def get(self, data: Raw, at: int) -> tuple[int, int]:
+        length, at = _count(data, at, 1)
+        if not 0 < length <= _CHANNEL_SET_BYTES_MAX or not data[at + length - 1]:
+            raise ValueError("a set of channels is empty, or longer than it need be")
+        return int.from_bytes(data[at : at + length], "little"), at + length
+
+
+class _Channel:
+    """The channel that a message speaks of, at its end: nothing at all for channel 0."""
+
+    def put(self, out: bytearray, value: int) -> None:
+        if value:
+            out.append(value)
+
+    def size(self, value: int) -> int:
+        return 1 if value else 0
+
+    def get(self, data: Raw, at: int) -> tuple[int, int]:
+        if at >= len(data):
+            return 0, at
+        if not 0 < data[at] < CHANNELS_MAX:
+            raise ValueError(f"there is no channel {data[at]}")
+        return data[at], at + 1
 
 
 class _Entries:
@@ -335,5 +384,7 @@ PACKET_SETS_BY_MEMBER: FieldCodec = _PerMember()
 HORIZON: FieldCodec = _Horizon()
 DIGEST: FieldCodec = _Digest()
 ENTRY: FieldCodec = _Entry()
+CHANNEL: FieldCodec = _Channel()
+CHANNEL_SET: FieldCodec = _ChannelSet()
 ENTRIES: FieldCodec = _Entries()
 SEGMENTS: FieldCodec = _Segments()

@@ -1,6 +1,6 @@
 """A gossip on the wire: one byte that says which of its parts are there, bit by bit, then those parts.
 
-Most gossips have two or three of seven parts, and there are more gossips than anything else but data.
+Most gossips have two or three of eight parts, and there are more gossips than anything else but data.
 """
 
 from typing import Any, Final
@@ -16,6 +16,7 @@ _PARTS: Final[tuple[tuple[str, FieldCodec, Any], ...]] = (  # name, codec, and t
     ("heartbeats", SIGNATURE, 0),
     ("view", SIGNATURE, 0),
     ("stamp", NUMBER, 0),
+    ("logged_in", HORIZON, {}),
 )
 _SIGNATURE_BYTES: Final = SIGNATURE.size(1)
 
@@ -48,6 +49,8 @@ def size(gossip: Gossip) -> int:
         total += _SIGNATURE_BYTES
     if gossip.stamp:
         total += NUMBER.size(gossip.stamp)
+    if gossip.logged_in:
+        total += HORIZON.size(gossip.logged_in)
     return total
 
 

@@ -1,0 +1,189 @@
+"""The pace of one stream: what a member has to say in one channel waits here until it may go.
+
+Receivers differ from channel to channel, and so do the window, and the rate that the paths carry. The limit on the
+member's rate, and the length of its queue, are for all channels together.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+
+from gossamer.core.effects import Refuse
+from gossamer.core.ids import stream_of
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.messages import SeenReport
+from gossamer.core.packets import Run
+from gossamer.core.parts import PaceLimits
+from gossamer.flow.bucket import Bucket
+from gossamer.flow.rate import TRIAL_S, RateController
+from gossamer.flow.window import Window
+
+_TOGETHER_S = 0.0005
+"""What waits for the path goes a few packets at a time: a sender that woke for each of them would do nothing else."""
+_HEADERS_BYTES = 80
+"""About what a packet takes on the network besides its body."""
+
+
+class Spacing:
+    """The limit on a member's rate: packets are an interval apart, whatever their channel."""
+
+    __slots__ = ("free_at", "interval")
+
+    def __init__(self, rate_limit: float) -> None:
+        self.interval = 1.0 / rate_limit if rate_limit else 0.0
+        self.free_at = 0.0
+        """When the next packet may go."""
+
+    def pay(self, at: float) -> None:
+        """Packets went at `at`."""
+        self.free_at = at + self.interval
+
+
+class StreamPace:
+    """The queue of what is published to one channel and may not be sent yet, and the window of its receivers."""
+
+    def __init__(self, ladder: Ladder, channel: int, spacing: Spacing, room: Callable[[], int]) -> None:
+        """`room` is how many more packets the member's queue takes."""
+        settings = ladder.settings
+        self._ladder, self._channel = ladder, channel
+        self._spacing, self._room = spacing, room
+        self.queue: deque[bytes] = deque()
+        half = settings.reach // 2  # for what a receiver has not seen, as much again for what it misses of what it saw
+        self.window = Window(settings.window, settings.patience, half) if settings.window else None
+        self.controller = RateController() if settings.congestion != "none" else None
+        self.bucket = Bucket(inf)
+        self._held_by = "application"
+        self._timer = ladder.timer(self._release)
+
+    def view_changed(self, now: float, out: Effects) -> None:
+        """A receiver that is gone is not waited for."""
+        if self.window is not None:
+            self.window.view_changed(now, self._receivers(), self._head())
+            self._follow_paths(now)
+            if self.queue and self._ladder.is_member:
+                self._release(now, out)
+
+    def _receivers(self) -> list[int]:
+        return self._ladder.roster.others(self._channel)
+
+    def _follow_paths(self, now: float) -> None:
+        if self.controller is not None and self.window is not None:
+            self.controller.view_changed(now, self._receivers(), self.bucket.rate)
+            self.bucket.rate = self.controller.rate(now, self.window.lagging)
+
+    def fills_path(self, now: float) -> bool:
+        """Whether there is more to send than the path carries."""
+        return self.controller is not None and self.controller.is_limiting(now)
+
+    def limits(self) -> PaceLimits:
+        """How fast the member may send now, and what keeps it from sending more."""
+        held_by, controller, window = self._held_by, self.controller, self.window
+        receiver = window.slowest() if window is not None and held_by == "window" else None
+        if controller is None:
+            return PaceLimits(inf, held_by, receiver)
+        receiver = controller.limiting if held_by == "path" else receiver
+        return PaceLimits(self.bucket.rate, held_by, receiver, controller.limits())
+
+    def admit(self, now: float, bodies: Sequence[bytes], out: Effects) -> Sequence[bytes]:
+        """Take what may not go yet, or has others in front of it."""
+        going = 0 if self.queue else self._may_go(now, bodies)
+        if going:
+            self._spacing.pay(now)
+        waiting = bodies[going:] if going else bodies
+        if waiting:
+            room = max(0, self._room())
+            out.extend(Refuse(body, "send queue") for body in waiting[room:])
+            if not self.queue:
+                self._timer.set(now + self._wait(now))
+            self.queue.extend(waiting[:room])
+        return bodies[:going]
+
+    def published(self, now: float, run: Run, out: Effects) -> None:
+        """The sender's log knows when it left, and its budget that it did."""
+        if self.controller is not None:
+            size = sum([len(packet.body) for packet in run]) + _HEADERS_BYTES * len(run)
+            self.bucket.spend(size)
+            self.controller.sent(now, run[0].seqno, len(run), size)
+
+    def leaving(self, now: float, out: Effects) -> None:
+        """What still waits will not be sent: say so."""
+        out.extend(Refuse(body, "leaving") for body in self.queue)
+        self.queue.clear()
+
+    def reported(self, now: float, source: int, report: SeenReport, out: Effects) -> None:
+        """What a receiver has seen opens the window."""
+        assert self.window is not None
+        self.window.reported(now, source, report.seen, self._head())
+        if self.controller is not None and self.controller.reported(now, source, report):
+            self.controller.judge(now, self.window.lagging, partial(self._let_go, now), self._follow)
+            self.bucket.rate = self.controller.rate(now, self.window.lagging)
+            self.bucket.late_bytes = self.controller.late_bytes
+        if self.queue:
+            self._release(now, out)
+
+    def _let_go(self, now: float, member: int) -> None:
+        assert self.window is not None
+        self.window.let_go(member, self._head(), now + 2 * TRIAL_S)
+
+    def _follow(self, member: int) -> None:
+        assert self.window is not None
+        self.window.follow(member, self._head())
+
+    def _release(self, now: float, out: Effects) -> None:
+        while self.queue:
+            going = self._may_go(now, self.queue)
+            if not going:
+                self._timer.set(now + self._wait(now))
+                return
+            # a late timer does not slow the sender down
+            self._spacing.pay(max(self._spacing.free_at, now - self._spacing.interval))
+            self._ladder.publish(now, [self.queue.popleft() for _ in range(going)], out, self._channel)
+        self._held_by = "application"
+
+    def _may_go(self, now: float, wanted: Sequence[bytes]) -> int:
+        """How many of `wanted` packets may go now."""
+        settings = self._ladder.settings
+        if self._wait(now) > 0:
+            return 0
+        if self._spacing.interval:
+            return 1
+        most = len(wanted)
+        if settings.admission:
+            most = min(most, settings.admission - len(self._ladder.buffer))
+        if self.window is not None:
+            most = min(most, self.window.floor + settings.window - self._head())
+        return most if self.controller is None else self._within_rate(now, wanted, most)
+
+    def _within_rate(self, now: float, wanted: Sequence[bytes], most: int) -> int:
+        """How many of `wanted`, but at most `most`, the rate allows: the last may be longer than what is left."""
+        room = self.bucket.room(now)
+        for going, body in enumerate(wanted):
+            if room <= 0 or going >= most:
+                return going
+            room -= len(body) + _HEADERS_BYTES
+        return most
+
+    def _wait(self, now: float) -> float:
+        """How long the next packet has to wait; what depends on others is looked at again after a while."""
+        settings = self._ladder.settings
+        if settings.admission and len(self._ladder.buffer) >= settings.admission:
+            self._held_by = "admission"
+            return settings.gossip_period
+        if self._ladder.full():
+            self._held_by = "logger"
+            return settings.gossip_period  # what no logger has acknowledged fills the send buffer
+        logged = bool(self._ladder.roster.loggers)
+        if self.window is not None and self.window.closed(now, self._head(), logged=logged):
+            self._held_by = "window"
+            return self.window.again()
+        if self.controller is not None and not self.bucket.has_room(now):
+            self._held_by = "path"
+            self.controller.had_to_wait(now)
+            return max(self.bucket.wait(now) + _TOGETHER_S, self._spacing.free_at - now)
+        return max(0.0, self._spacing.free_at - now)
+
+    def _head(self) -> int:
+        """The next number of the stream."""
+        own = self._ladder.own.get(stream_of(self._ladder.me, self._channel))
+        return self._ladder.first_number if own is None else own.next

@@ -1,0 +1,97 @@
+"""An event as a subscriber gets it, and its place in the one order of a group that has one."""
+
+from collections.abc import Awaitable
+from itertools import count, groupby, repeat
+from operator import add, itemgetter
+from typing import Any, Final, NamedTuple
+
+from gossamer.core.errors import Misuse
+from gossamer.core.ids import channel_of, owner_of
+from gossamer.core.names import name_of
+from gossamer.wire.attributes import Attribute, Attributes
+
+_SEQNO: Final = itemgetter(4)
+
+
+class Event(NamedTuple):
+    """What an application published, as a subscriber gets it."""
+
+    subject: str
+    payload: bytes
+    attributes: Attributes
+    sender: int
+    seqno: int
+    """The number of the packet that it came in; of the last one if it came in fragments."""
+    time: float
+    """Seconds since the epoch: when the first event of its packet was published."""
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
+        order. All members of the group see an event in the same place."""
+        return None
+
+    @property
+    def source(self) -> str:
+        """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
+        return name_of(owner_of(self.sender))
+
+    @property
+    def key(self) -> Attribute:
+        """What `publish(..., key=...)` said: events of one key belong together; None without one."""
+        return self.attributes.get("key")
+
+    @property
+    def value(self) -> Any:
+        """What was published, as `Settings.codec` reads the payload; the payload itself without a codec."""
+        return self.payload
+
+    @property
+    def channel(self) -> int:
+        """The channel that it came by. `sender` is the stream of its publisher in that channel."""
+        return channel_of(self.sender)
+
+    @property
+    def member(self) -> int:
+        """The member that published it; in channel 0 that is the `sender`."""
+        return owner_of(self.sender)
+
+    def ack(self) -> Awaitable[None]:
+        """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
+
+        Without asyncio it is a plain call, `event.ack()`. Misuse if nobody waits for it.
+        """
+        raise Misuse(
+            "nobody waits for this event to be acknowledged: subscribe with durable= or queue=, and read one by one; "
+            "what `batches` and `take` return is acknowledged by `await subscription.commit()`"
+        )
+
+    def reply(self, payload: Any = b"", /, **attributes: Any) -> None:
+        """Answer the request that this is: the reply goes to the member that made it, and to nobody else.
+
+        Returns at once; the reply is repeated until that member has it. Misuse if nobody asked.
+        """
+        raise Misuse(f"an event of {self.subject!r} asks for no reply: only what `group.request` sends does")
+
+
+class PlacedEvent(Event):
+    """An event of a group with one order for all: its place is two more items of the tuple."""
+
+    __slots__ = ()
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Where it is in the order."""
+        return self[6:] or None
+
+    def __repr__(self) -> str:
+        return f"{Event(*self[:6])!r} at {self.place}"
+
+
+def in_places(events: list[Event], first: int, place: int) -> list[Event]:
+    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
+    placed: list[Event] = []
+    for seqno, of_packet in groupby(events, _SEQNO):
+        where = zip(repeat(place + seqno - first), count(), strict=False)
+        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
+    return placed
