@@ -83,7 +83,7 @@ def test_a_member_that_comes_late_sees_the_rest_of_the_order():
 def test_the_past_is_not_for_groups_with_one_order():
     async def story():
         async with joined(1, ordered()) as (group,):
-            with pytest.raises(gossamer.SettingError, match="past events need order = 'fifo'"):
+            with pytest.raises(gossamer.SettingError, match="need order = 'fifo'"):
                 group.subscribe(">", start="beginning")
 
     run(story())
