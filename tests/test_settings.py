@@ -80,7 +80,7 @@ def test_tuning_changes_the_preset():
         ({"interface": "::1"}, "interface = '::1': must be an IPv4 address"),
         ({"interface": " "}, "must be an address or a name"),
         ({"interface": {"a": 1}}, "interface = {'a': 1}: must be a string"),
-        ({"order": "total"}, "order = 'total': must be one of fifo, none"),
+        ({"order": "causal"}, "order = 'causal': must be one of fifo, none, total"),
         ({"first_pass": "broker"}, "first_pass = 'broker': must be one of auto, multicast, trees"),
         ({"contacts": ["host"]}, "contacts = 'host': must be a host and a port"),
         ({"contacts": ["fe80::1:7700"]}, "in brackets"),
@@ -191,7 +191,7 @@ def test_every_kind_of_value_comes_from_the_environment(monkeypatch):
         ("PORT", "many", "GOSSAMER_PORT = 'many': must be a whole number"),
         ("PORT", "70000", "GOSSAMER_PORT = 70000: must be at least 0"),
         ("INSECURE", "perhaps", "GOSSAMER_INSECURE = 'perhaps': must be true or false"),
-        ("ORDER", "total", "GOSSAMER_ORDER = 'total': must be one of"),
+        ("ORDER", "causal", "GOSSAMER_ORDER = 'causal': must be one of"),
         ("TUNING_FANUOT", "1", "did you mean fanout"),
     ],
 )

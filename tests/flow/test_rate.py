@@ -29,12 +29,9 @@ def test_a_link_is_used_without_overflowing_it(mbit, delay, loss):
     assert dropped <= 0.012
 
 
-@pytest.mark.parametrize(("delay", "used"), [(0.001, 0.98), (0.01, 0.96), (0.05, 0.85)])
-def test_a_new_path_is_filled_at_once_and_hardly_overflows(delay, used):
-    """What packets do that were sent together, and come one after the other, says what the link carries."""
-    came, dropped = Lab({1: Link(100 * MBIT, delay)}).over(1.0)[1]
-    assert came >= used * 100 * MBIT
-    assert dropped <= 0.02
+@pytest.mark.parametrize(("delay", "used"), [(0.001, 0.98), (0.01, 0.95), (0.05, 0.8)])
+def test_a_new_path_is_soon_full_and_what_overflows_at_first_does_not_slow_it_down(delay, used):
+    assert Lab({1: Link(100 * MBIT, delay)}).over(1.0)[1][0] >= used * 100 * MBIT
 
 
 @pytest.mark.parametrize("delay", [0.001, 0.01])

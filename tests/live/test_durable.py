@@ -135,7 +135,8 @@ def test_batches_are_committed_together(tmp_path):
                 batch = await heard.take(30)
                 with pytest.raises(gossamer.Misuse, match=r"subscription\.commit"):
                     await batch[0].ack()
-                await heard.commit(timeout=30)
+                await heard.commit(wait=False)
+                await until(lambda: committed(tmp_path / "log", "billing").get(publisher.me) == batch[-1].seqno)
                 await publish(publisher, 50, 50)
                 await until(lambda: heard.waiting == 50)
                 await heard.take(30)

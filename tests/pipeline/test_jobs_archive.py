@@ -54,6 +54,25 @@ def values(table: Table) -> list[str]:
     return sorted(pq.read_table(file).column("value")[0].as_py() for file in table.files())
 
 
+def test_an_archive_from_before_there_were_channels_can_be_read_and_continued(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "store") as log:
+        log.append(simple(5, range(4)))
+    options = ReadOptions.parse({"store": str(tmp_path / "store")})
+    archive(spark, options, tmp_path / "out")
+    for file in (tmp_path / "out").glob("date=*/subject=*/*.parquet"):
+        pq.write_table(pq.read_table(file, partitioning=None).drop(["channel"]), file)
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    with open_store(tmp_path / "store") as log:
+        log.append(simple(5, range(4, 8)))
+
+    archive(spark, options, tmp_path / "out")
+
+    rows = read_archive(spark, tmp_path / "out").collect()
+    assert Counter(row.channel for row in rows) == {None: 12, 0: 12}
+
+
 def test_a_change_adds_and_removes_at_once(tmp_path):
     table = Table(tmp_path)
     with table.changing():

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import gossamer
 from gossamer.cli import main
+from gossamer.core.ids import stream_of
 from gossamer.live.group import Group
 from gossamer.live.logger_group import logger
 from gossamer.pipeline.audit import audit, summary
@@ -103,6 +104,35 @@ def test_an_audit_says_which_members_did_not_get_what_and_why(spark: SparkSessio
         (7, 3, 9, "after it crashed"),
         (8, 9, 9, "never arrived"),
     ]
+
+
+def test_a_member_is_owed_only_the_channels_that_it_listens_to(spark: SparkSession, tmp_path: Path):
+    """Member 2 listens to channel 3 from 15 ms on, 4 until 15 ms, 5 never; 6 is owed all and lacks two packets."""
+    stream = stream_of(SENDER, 3)
+    with open_store(tmp_path / "store") as store:
+        store.append(simple(stream, range(10)))
+    listening = [(2, 15, "on"), (4, 0, "on"), (4, 15, "off"), (6, 0, "on")]
+    heard = {SENDER: range(10), 2: range(5, 10), 4: range(5), 6: range(8)}
+    with TraceWriter(tmp_path / "trace.parquet", "run", {}) as trace:
+        for member in (SENDER, 2, 4, 5, 6):
+            trace.row(0, member, "join", -1, -1, -1, 0, "")
+        for member, ms, phase in sorted(listening, key=lambda row: row[1]):
+            trace.row(ms * MS, member, "channel", -1, 3, -1, 0, phase)
+        for n in range(10):
+            trace.row((10 + n) * MS, SENDER, "publish", stream, n, -1, 100, "")
+        for member, numbers in heard.items():
+            for n in numbers:
+                trace.row((30 + n) * MS, member, "deliver", stream, n, -1, 100, "first_pass")
+        for member in (2, 4, 5, 6):
+            trace.row(1000 * MS, member, "heartbeat", -1, -1, -1, 0, "")
+
+    found = summary(audit(read_events(spark, tmp_path / "store"), read_traces(spark, [tmp_path / "trace.parquet"])))
+
+    told = {row["member"]: (row["first_pass"], row["missing"], row["excused"]) for row in found["members"]}
+    assert told == {2: (15, 0, 15), 4: (15, 0, 15), 5: (0, 0, 30), 6: (24, 6, 0)}
+    assert [row["reason"] for row in found["missing"] if row["member"] == 5] == ["not listening to its channel"]
+    rows = latency(read_traces(spark, [tmp_path / "trace.parquet"])).collect()
+    assert {row.name for row in rows if row.by == "member"} == {"2", "4", "6"}  # not the sender's own
 
 
 def test_latency_by_sender_member_and_subject(spark: SparkSession, log: Path, traces: list[Path]):

@@ -7,6 +7,7 @@ import sys
 import pyarrow as pa
 import pytest
 
+from gossamer.core.ids import stream_of
 from gossamer.pipeline.log import Log, opener
 from gossamer.pipeline.log_rows import SCHEMA, Part, partition_of
 from gossamer.pipeline.options import ReadOptions
@@ -53,6 +54,15 @@ def test_a_row_says_what_kafka_would_say():
     assert (first["key"], dict(first["headers"])) == (None, {})
     assert (second["sender"], second["seqno"], second["partition"]) == (SENDER, 5, partition_of(SENDER))
     assert second["timestamp"].timestamp() == 1_700_000_000.005
+
+
+def test_a_row_names_the_channel_of_its_stream():
+    stream = stream_of(17, 3)
+    there, here = [entry(stream, 0, packet_of([("a", b"", {})]))], [entry(17, 0, packet_of([("b", b"", {})]))]
+    log = log_of(there, here)
+
+    assert [(row["topic"], row["channel"]) for row in rows(log, 0, 1, stream)] == [("a", 3)]
+    assert [(row["topic"], row["channel"]) for row in rows(log, 0, 1, 17)] == [("b", 0)]
 
 
 def test_a_partition_is_a_stable_number_of_31_bits():

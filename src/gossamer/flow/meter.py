@@ -71,7 +71,6 @@ class Meter:
         "queueing",
         "round_trip",
         "sent",
-        "stretch",
     )
 
     def __init__(self, now: float) -> None:
@@ -82,8 +81,6 @@ class Meter:
         self.came = 0.0
         """How fast packets came, and how fast the same packets had been `sent`."""
         self.sent = 0.0
-        self.stretch = 1.0
-        """In how much more time packets came than they had been sent in."""
         self.loss = self.latest_loss = 0.0
         """The share of packets that did not come: over the last span, and since the last report."""
         self._packets = 0
@@ -194,7 +191,7 @@ class Meter:
         self.loss = max(0.0, 1.0 - got - late) if self._knows_loss() else 0.0
         latest = 1.0 - (last.received - before.received) / (last.newest - before.newest)
         self.latest_loss = min(1.0, max(0.0, latest)) if self._jitter < _SWINGS_S else self.loss
-        came_in, sent_in = last.at - first.at, max(1e-6, last.sent_at - first.sent_at)
-        self.came, self.sent, self.stretch = got * size / came_in, size / sent_in, came_in / sent_in
+        self.came = got * size / (last.at - first.at)
+        self.sent = size / max(1e-6, last.sent_at - first.sent_at)
         if self.queueing < max(_EMPTY_S, self.high / 2):
             self.background += _BACKGROUND * (self.latest_loss - self.background)

@@ -29,9 +29,6 @@ TARGET_S = 0.005
 _TARGET_MIN_S = 0.001
 _CUT_MAX = 0.5
 _START_CUT = 0.7
-_STRETCHED = 1.25
-"""On a new path, packets that arrive so much further apart than they were sent show what it carries, before there is a
-queue to see: then the rate does not double any more."""
 _GROWTH, _GROWTH_BEYOND = 0.5, 0.1
 """How much the rate grows while there is no queue, in the time after which we hear of one."""
 _KNOWN = 0.9
@@ -60,8 +57,6 @@ class Path:
         "_drained_at",
         "_full",
         "_loss_before_cut",
-        "_narrow",
-        "_narrow_at",
         "_rate_before_cut",
         "_rate_before_drain",
         "_starting",
@@ -82,8 +77,6 @@ class Path:
         self._starting = True
         self._adapted_at = now
         self._best: deque[tuple[float, float]] = deque()  # when, and the delivered rates that were the best since
-        self._narrow = inf  # what came while packets came further apart than they were sent
-        self._narrow_at = now
         self._full = inf  # the longest queue at which there were losses: there may not be room for more
         self._drain_until = self._drained_at = now
         self._cut_at = -inf
@@ -144,14 +137,8 @@ class Path:
             self._starting = False
             if limited or self.meter.queueing > self.target:  # else what was delivered is what was published
                 self.rate = self._carried() * _START_CUT
-            return
-        if self.meter.stretch > _STRETCHED and self.meter.sent > _AS_INTENDED * self.rate:
-            self._narrow, self._narrow_at = self.delivered, now
-        elif self.delivered > self._narrow or now - self._narrow_at > 2 * self.meter.feedback:
-            self._narrow = inf  # it may have been a host that stood still
-        if limited:
+        elif limited:
             self._grow(now, 2 * self.delivered)
-            self.rate = min(self.rate, _STRETCHED * self._narrow)
 
     def _steer(self, now: float, limited: bool) -> None:
         """The law of this module."""

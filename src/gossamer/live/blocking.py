@@ -78,9 +78,9 @@ class SyncSubscription:
         """How many items wait to be read."""
         return self._subscription.waiting + len(self._items) - self._position
 
-    def commit(self, timeout: float | None = None) -> None:
+    def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
         """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout))
+        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout, wait=wait))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""

@@ -190,12 +190,15 @@ class Durable:
         if (marks := subscription.marks) is not None:
             self.progress.gave(marks, {})
 
-    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """All that was read is done, but for these: wait until loggers have kept that."""
         if (subscription := self._subscription()) is not None:
             self._look_at_given(subscription)
         self.progress.all_but((item.sender, item.seqno) for item in unread if isinstance(item, Event))
-        await self._committed_to_loggers(timeout)
+        if wait:
+            await self._committed_to_loggers(timeout)
+        else:
+            self.look()
 
     async def _committed_to_loggers(self, timeout: float | None) -> None:
         self.look()

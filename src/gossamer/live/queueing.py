@@ -88,7 +88,7 @@ class Worker:
                 del self._in_hand[place]
             self.queue.done(*place)
 
-    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """All that was read is done, but for these."""
         left = Counter(map(_PLACE, (item for item in unread if isinstance(item, Event))))
         for place, count in self._in_hand.items():

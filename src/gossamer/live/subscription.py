@@ -82,7 +82,7 @@ class Acknowledging(Protocol):
     def bound(self, item: Item, *, blocking: bool = False) -> Item:
         """The same item; an event of it can be acknowledged."""
 
-    async def commit(self, unread: list[Item], timeout: float | None) -> None:
+    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """All that was read is done, but for these."""
 
 
@@ -356,13 +356,13 @@ class Subscription:
         For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
         and what was not committed goes to another member of the queue when this one is gone.
         """
-        await self._commit_but(self._reading[self._position :], timeout)
+        await self._commit_but(self._reading[self._position :], timeout, wait=wait)
 
-    async def _commit_but(self, unread: list[Item], timeout: float | None) -> None:
+    async def _commit_but(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
         """Commit all that was taken but for these items."""
         if self.acks is None:
             raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
-        await self.acks.commit(unread, timeout)
+        await self.acks.commit(unread, timeout, wait=wait)
 
     @property
     def marks(self) -> Horizon | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.pipeline.errors import plain_errors
 from gossamer.pipeline.log import open_log
+from gossamer.pipeline.log_rows import DDL
 from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.session import PipelineError
 from gossamer.pipeline.table import Change, Table, is_table
@@ -98,7 +99,7 @@ def read_archive(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame
     files = Table(path).files()
     if not files:
         raise PipelineError(f"{path}: the archive is empty")
-    return spark.read.parquet(*files)
+    return _read(spark, files)
 
 
 class _Archiving:
@@ -134,7 +135,7 @@ class _Archiving:
         """Merge the small files of each date and subject that has `at_least` this many."""
         small = self._small_files(at_least)
         if small:
-            rows = self._spark.read.parquet(*(str(self._table.path / name) for name in small))
+            rows = _read(self._spark, [str(self._table.path / name) for name in small])
             merged = _dated(rows).repartition(*BY).sortWithinPartitions(*BY, "sender", "offset")
             self._change(merged, batch=self._table.last.batch, remove=small)
             self.done.merged += len(small)
@@ -160,6 +161,11 @@ class _Archiving:
                 by_folder[path.parent].append(path)
         crowded = [paths for paths in by_folder.values() if len(paths) >= at_least]
         return sorted(str(path.relative_to(self._table.path)) for paths in crowded for path in paths)
+
+
+def _read(spark: SparkSession, files: list[str]) -> DataFrame:
+    """Read files of an archive; those from before a column was added have nulls in it."""
+    return spark.read.schema(DDL).parquet(*files)
 
 
 def _dated(rows: DataFrame) -> DataFrame:

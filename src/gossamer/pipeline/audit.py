@@ -2,14 +2,15 @@
 
 The log says what was published; the traces say what each member delivered. The result has a row for every packet at
 every member but its sender: the rung (`first_pass`, `peer`, `logger`) by which it came, or `missing` and the reason.
-Some reasons are excuses: a member is not owed what was sent before it joined or after it was gone.
+Some reasons are excuses: a member is not owed what was sent before it joined or after it was gone, or in a channel
+to which it did not listen.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.core.ids import FIRST_PASS, LOGGER, PEER
+from gossamer.core.ids import FIRST_PASS, LOGGER, MEMBER_BITS, MEMBER_MASK, PEER
 from gossamer.pipeline.session import PipelineError
 from gossamer.pipeline.traces import runs_apart
 
@@ -18,13 +19,21 @@ if TYPE_CHECKING:
 
 MISSING = "missing"
 RUNGS = (FIRST_PASS, PEER, LOGGER)
-EXCUSES = ("before it joined", "after it left", "after it crashed", "after its trace ends")
+EXCUSES = (
+    "before it joined",
+    "after it left",
+    "after it crashed",
+    "after its trace ends",
+    "not listening to its channel",
+)
 RANGES_MAX = 1000
 """Ranges of missing packets that a report lists; it counts them all."""
 
 _REASON = """
 case when outcome <> 'missing' then ''
      when given_up is not null then concat('given up: ', given_up)
+     when channel > 0 and (on_ns is null or published_ns < on_ns or published_ns >= off_ns)
+          then 'not listening to its channel'
      when seqno <= joined_at or published_ns < joined_ns then 'before it joined'
      when gone_ns is not null and published_ns >= gone_ns
           then case gone_kind when 'leave' then 'after it left' else 'after it crashed' end
@@ -49,9 +58,11 @@ def audit(events: DataFrame, traces: DataFrame) -> DataFrame:
     published = traces.where("kind = 'publish'").groupBy("sender", "seqno").agg(f.min("t_ns").alias("t_ns"))
     packets = packets.join(published, ["sender", "seqno"], "left")
     packets = packets.withColumn("published_ns", f.coalesce("t_ns", "logged_ns")).drop("t_ns", "logged_ns")
-    owed = packets.crossJoin(f.broadcast(_members(traces))).where("member <> sender")
+    packets = packets.withColumn("channel", f.expr(f"sender >> {MEMBER_BITS}"))
+    owed = packets.crossJoin(f.broadcast(_members(traces))).where(f"member <> sender & {MEMBER_MASK}")
     seen = owed.join(_fates(traces), ["member", "sender", "seqno"], "left")
     seen = seen.join(f.broadcast(_joined_at(traces)), ["member", "sender"], "left")
+    seen = seen.join(f.broadcast(_listening(traces)), ["member", "channel"], "left")
     judged = seen.withColumn("outcome", f.coalesce("rung", f.lit(MISSING))).withColumn("reason", f.expr(_REASON))
     return judged.select("member", "sender", "seqno", "events", "subjects", "outcome", "reason")
 
@@ -118,6 +129,18 @@ def _joined_at(traces: DataFrame) -> DataFrame:
 
     joins = traces.where("kind = 'join' and sender >= 0")
     return joins.groupBy("member", "sender").agg(f.min("seqno").alias("joined_at"))
+
+
+def _listening(traces: DataFrame) -> DataFrame:
+    """Rows `member, channel, on_ns, off_ns`: since when a member listens, for the last time, and until when."""
+    from pyspark.sql import functions as f
+
+    rows = traces.where("kind = 'channel'").withColumn("channel", f.col("seqno"))
+    found = rows.groupBy("member", "channel").agg(
+        f.max(f.expr("case when phase = 'on' then t_ns end")).alias("on_ns"),
+        f.max(f.expr("case when phase = 'off' then t_ns end")).alias("off_ns"),
+    )
+    return found.withColumn("off_ns", f.expr("case when off_ns > on_ns then off_ns end"))
 
 
 def _fates(traces: DataFrame) -> DataFrame:

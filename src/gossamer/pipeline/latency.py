@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gossamer.core.ids import MEMBER_MASK
 from gossamer.pipeline.traces import runs_apart
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _delays(traces: DataFrame, events: DataFrame | None) -> DataFrame:
 
     keys = ["run", "sender", "seqno"] if runs_apart(traces) else ["sender", "seqno"]
     published = traces.where("kind = 'publish'").groupBy(*keys).agg(f.min("t_ns").alias("published_ns"))
-    delivered = traces.where("kind = 'deliver' and member <> sender").groupBy(*keys, "member")
+    delivered = traces.where(f"kind = 'deliver' and member <> sender & {MEMBER_MASK}").groupBy(*keys, "member")
     joined = delivered.agg(f.min("t_ns").alias("delivered_ns")).join(published, keys, "left")
     if events is not None:
         logged = events.groupBy("sender", "seqno").agg((f.unix_micros(f.min("timestamp")) * 1000).alias("logged_ns"))

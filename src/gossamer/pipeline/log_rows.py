@@ -5,6 +5,9 @@ sender folded into 31 bits: a number that stays the same for ever, in every stor
 (An index among the senders would change with each of them.) Two of 1,000 senders share a partition with a chance of 1
 in 4,000; where that matters, `sender` is exact.
 
+`sender` is a stream, as in a trace: what one member publishes to one `channel`. In channel 0 it is the number of the
+member; in another, `sender & (2**55 - 1)` is.
+
 A fragmented event belongs to the packet with its last fragment. The reader of a range looks back for fragments that
 come before the range.
 """
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from gossamer.core.ids import channel_of
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
 from gossamer.pipeline.session import PipelineError
@@ -31,7 +35,7 @@ from gossamer.wire.fragments import Reassembler
 
 DDL = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
-    "headers map<string,string>, sender long, seqno long"
+    "headers map<string,string>, sender long, seqno long, channel int"
 )
 SCHEMA = pa.schema(
     [
@@ -44,6 +48,7 @@ SCHEMA = pa.schema(
         ("headers", pa.map_(pa.string(), pa.string())),
         ("sender", pa.int64()),
         ("seqno", pa.int64()),
+        ("channel", pa.int32()),
     ]
 )
 EVENTS_PER_PACKET = 65_536
@@ -203,6 +208,7 @@ def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: 
         headers,
         np.full(count, sender, np.int64),
         seqno,
+        np.full(count, channel_of(sender), np.int32),
     ]
     return pa.RecordBatch.from_arrays([pa.array(v) if isinstance(v, np.ndarray) else v for v in values], schema=SCHEMA)
 
