@@ -16,7 +16,7 @@ import gossamer
 from gossamer.pubsub.channel_map import ChannelMap, Rule
 
 CHANNELS = 16
-EACH = 100
+EACH = 500
 """Events of one subject that are published together."""
 MAP = ChannelMap(1, CHANNELS + 1, tuple(Rule(f"s.{n}", n + 1) for n in range(CHANNELS)))
 
@@ -59,7 +59,7 @@ async def publish(port: int, seconds: float, rate: int, pipes: list[Connection])
         await asyncio.sleep(1.0)
         for pipe in pipes:
             pipe.send("begin")
-        began, sent, payloads = perf_counter(), 0, [bytes(256)] * EACH
+        began, sent, payloads = perf_counter(), 0, [bytes(64)] * EACH
         while (elapsed := perf_counter() - began) < seconds:
             while sent < elapsed * rate:
                 await group.publish_many(f"s.{sent // EACH % CHANNELS}", payloads)
@@ -75,7 +75,7 @@ async def publish(port: int, seconds: float, rate: int, pipes: list[Connection])
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=10.0)
-    options.add_argument("--rate", type=int, default=150_000, help="events per second, over all channels")
+    options.add_argument("--rate", type=int, default=1_000_000, help="events per second, over all channels")
     options.add_argument("--port", type=int, default=18_877)
     given = options.parse_args()
     context = multiprocessing.get_context("spawn")

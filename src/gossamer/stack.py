@@ -14,7 +14,7 @@ from typing import Any, Final
 from gossamer.core.effects import Announce, ForgetSender, Note, Refuse, ReserveNumbers
 from gossamer.core.gaps import Gaps
 from gossamer.core.hearing import Hearing
-from gossamer.core.ids import ALL_CHANNELS, FIRST_PASS, MEMBER_MASK, Phase, owner_of, stream_of
+from gossamer.core.ids import ALL_CHANNELS, FIRST_PASS, Phase, owner_of, stream_of
 from gossamer.core.inputs import (
     Disconnecting,
     Heard,
@@ -111,8 +111,10 @@ class Stack:
         self.acknowledged: dict[int, Horizon] = {}
         self.siblings: dict[type, Any] = {} if siblings is None else siblings
         self.known_map = 0
-        self.own: dict[int, Stream] = {me: Stream()}
-        self.streams = Streams(self.own)
+        self.own: dict[int, Stream] = {}
+        self.streams = Streams({})
+        self.first_number = self._reserved = 0
+        self._begin_own(me)
         self._timers = Timers()
         self.roster = Roster(me, members, loggers, listening=listening or {})
         self.streams.channels = self.wanted_channels = ALL_CHANNELS if self.is_logger else self.roster.channels_of(me)
@@ -120,7 +122,6 @@ class Stack:
         self.peers = Peers(self.roster, settings.selection, settings.view_size, self.round_trips, rng)
         limit, queue, smooth = settings.service_limit, settings.service_queue, settings.request_packets > 0
         self.repair_queue = RepairQueue(limit, queue, self._timers, smooth=smooth)
-        self.first_number = self._reserved = 0
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
         self._out: Effects = []
@@ -160,12 +161,7 @@ class Stack:
         self._out = out
         if type(happened) is Received:
             stream = self.streams.get(happened.sender)
-            if (
-                stream is None
-                or stream.nexts[stream.at] != happened.first
-                or happened.sender & MEMBER_MASK == self.me
-                or not self.is_member
-            ):
+            if stream is None or stream.nexts[stream.at] != happened.first or stream.is_own or not self.is_member:
                 self._received(now, happened, out)
                 return out
             # The short path: the run follows on from what came before (`sim.lanes` takes it for many at once).
@@ -273,6 +269,7 @@ class Stack:
     def _begin_own(self, sender: int) -> Stream:
         """The first packet to a channel. Numbers are reserved for all channels together."""
         stream = self.own[sender] = self.streams[sender] = Stream(self.first_number)
+        stream.is_own = True
         return stream
 
     def _published(self, now: float, happened: Published, out: Effects) -> None:

@@ -47,7 +47,18 @@ class Stream:
     `next` lies at place `at` of the list `nexts`, because a simulation keeps the numbers of many members side by side.
     """
 
-    __slots__ = ("_known", "abandoned", "at", "ended", "lied_about", "missing", "never_sent", "nexts", "start")
+    __slots__ = (
+        "_known",
+        "abandoned",
+        "at",
+        "ended",
+        "is_own",
+        "lied_about",
+        "missing",
+        "never_sent",
+        "nexts",
+        "start",
+    )
 
     def __init__(self, start: int = 0, nexts: list[int] | None = None, at: int = 0) -> None:
         self.start = start
@@ -56,6 +67,8 @@ class Stream:
         self.never_sent: RangeSet | None = None
         self.ended: int | None = None
         """The last number that is taken in, if the stream has ended."""
+        self.is_own = False
+        """Whether it is a stream of this very member, which nobody else can add to."""
         self.lied_about = False
         """Whether anything was ever retracted."""
         self._known: tuple[int, float, float] | None = None  # `next` when we last looked, when that was, and what room
