@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from gossamer.live.subscription import Lost as Lost
     from gossamer.live.subscription import Subscription as Subscription
     from gossamer.pipeline.session import PipelineError as PipelineError
+    from gossamer.pubsub.channel_map import ChannelMap as ChannelMap
+    from gossamer.pubsub.channel_map import ChannelMapError as ChannelMapError
     from gossamer.pubsub.subjects import SubjectError as SubjectError
     from gossamer.pubsub.where import FilterError as FilterError
     from gossamer.settings import Settings as Settings
@@ -62,6 +64,7 @@ _NAMES = {
     "gossamer.live.sockets": "TransportError",
     "gossamer.live.subscription": "Blocked Lost Subscription",
     "gossamer.pipeline.session": "PipelineError",
+    "gossamer.pubsub.channel_map": "ChannelMap ChannelMapError",
     "gossamer.pubsub.subjects": "SubjectError",
     "gossamer.pubsub.where": "FilterError",
     "gossamer.settings": "Settings",

@@ -131,7 +131,7 @@ def test_two_changes_at_a_time_are_refused(tmp_path):
 
 def test_the_archive_equals_the_log_and_continues_where_it_stopped(spark: SparkSession, store: Path, tmp_path: Path):
     out = tmp_path / "table"
-    options = ReadOptions.parse({"store": str(store), "maxOffsetsPerTrigger": "100"})
+    options = ReadOptions.parse({"store": str(store), "maxOffsetsPerTrigger": "300"})
 
     done = archive(spark, options, out, merge_files=2)
 
