@@ -297,11 +297,11 @@ class Total(InPlaces):
         return any(sites.has(self.ladder.me, self._life) for sites in log.sites(self._settled))
 
     def _is_ours(self, now: float, order: int, out: Effects) -> bool:
-        """Whether this is about our order. Of two that were founded apart, the older one stays."""
+        """Whether this is about our order. Of two that were founded apart, the older one stays, if it lets us in."""
         if order < self._order:
             self.ladder.ignored["an order founded apart"] += 1
-            self._log, self._closing, self._primary = None, None, -1
-            self._enter(now, out)
+            horizon = {sender: stream.start - 1 for sender, stream in self.ladder.streams.items()}
+            out.append(Multicast(EnterOrder(self._life, True, horizon)))
         return order == self._order and self._log is not None
 
     def _follow(self, now: float, graph: int, primary: int, out: Effects) -> None:
@@ -331,11 +331,13 @@ class Total(InPlaces):
 
     def _told_beginning(self, now: float, source: int, message: OrderBegins, out: Effects) -> None:
         behind = self._log is not None and message.life == 0 and message.first > self._log.end
+        behind |= self._log is not None and message.life == self._life and message.order < self._order
         if (message.life != self._life and not behind) or message.first > PLACES_MAX:
             return
         if self._log is not None and not behind:
             return
-        self._order = message.order
+        if message.order != self._order:  # what was promised was about another order
+            self._order, self._closing, self._primary, self._promised = message.order, None, -1, (0, -1)
         sites = Sites(message.primary, message.lives)
         self._begin_at(message.first, PlaceLog(message.first, message.before, message.placed, sites))
         self.turns.begin(message.placed, out)
