@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,9 @@ def started(tmp_path):
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        running.append(subprocess.Popen([*command, *arguments], env=env, cwd=tmp_path, text=True, stderr=pipe))
+        told = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # even if our own parent ignores it
+        line = [*command, *arguments]
+        running.append(subprocess.Popen(line, env=env, cwd=tmp_path, text=True, stderr=pipe, preexec_fn=told))
         look = [*command, "members", arguments[1], "--wait", "0.2"]
         while subprocess.run(look, env=env, capture_output=True, timeout=60).returncode:
             assert running[-1].poll() is None
