@@ -87,7 +87,7 @@ def test_a_batch_reads_every_event(spark, store):
 
     assert frame.schema.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
-        "headers:map<string,string>,sender:bigint,seqno:bigint>"
+        "headers:map<string,string>,sender:bigint,seqno:bigint,channel:int>"
     )
     assert values(frame) == expected((A, range(100)), (B, range(50))) + Counter([b"x" * 20_000])
     assert frame.select("partition", "offset").distinct().count() == 451
