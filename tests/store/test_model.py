@@ -55,6 +55,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(sender=SENDERS, number=NUMBERS)
     def drop(self, sender: int, number: int) -> None:
         self.model.pop((sender, number), None)
+        self.gone.discard((sender, number))
         self.disk.drop(sender, number)
         self.memory.drop(sender, number)
 
