@@ -261,6 +261,6 @@ def test_biased_contact():
     ],
 )
 def test_bad_input_names_value_and_range(call, message):
-    """Reference: issue 7, bad input"""
+    """Bad input is refused in one line that says what is wrong."""
     with pytest.raises(ValueError, match=message):
         call()
