@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,9 @@ def world(tmp_path: Path) -> dict[str, str]:
 
 
 def started(world: dict[str, str], *command: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command, cwd=world["PWD"], env=world, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    told = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # even if our own parent ignores it
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=world["PWD"], env=world, text=True, stdout=pipe, stderr=pipe, preexec_fn=told)
 
 
 def ended(process: subprocess.Popen[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -141,6 +142,7 @@ class Site:
 
     def __init__(self, place, folder: Path, name: str) -> None:
         self.name = name
+        self.address = place.address
         self.path = folder / f"{name}.txt"
         words = (place.address, f"{GROUP} sites", str(self.path), name)
         self.popen = subprocess.Popen(
@@ -159,6 +161,12 @@ class Site:
     def has_seen(self, name: str, since: int) -> bool:
         """Whether it has seen anything of `name` in what came after so many lines."""
         return any(f" {name} " in line for line in self.lines()[since:])
+
+    def known_sites(self) -> int:
+        """How many members decide, as an operator sees it; one that was killed does until it is struck out."""
+        words = ("-m", "gossamer", "graph", f"{GROUP} sites", "--address", self.address, "--json")
+        said = subprocess.run([sys.executable, *words], capture_output=True, timeout=30).stdout
+        return len(json.loads(said)[0]["sites"]) if said.strip() not in (b"", b"[]") else 0
 
     def end(self) -> None:
         self.popen.kill()
@@ -210,6 +218,7 @@ def test_order_survives_a_primary_that_is_killed_and_one_that_stands_still(sites
     a.popen.send_signal(signal.SIGKILL)
     a.popen.wait()
     all_hear((b, c, d), "bcd")
+    wait_until(lambda: b.known_sites() == 3)  # two of four could not go on without the next one
     b.popen.send_signal(signal.SIGSTOP)
     all_hear((c, d), "cd")
     b.popen.send_signal(signal.SIGCONT)
