@@ -114,7 +114,7 @@ async def _later(a: gossamer.Group) -> None:
 def test_the_last_events_of_a_member_that_leaves_arrive_over_a_bad_line(protocol):
     async def story():
         loss = 0.0 if protocol == "lbrm" else 0.3
-        place = settings(protocol=protocol, leave_timeout=40.0)  # a request of srm that is lost is repeated ever later
+        place = settings(protocol=protocol)
         async with joined(2, place, loss=loss) as groups:
             heard = [group.subscribe(">") for group in groups]
             async with Group(GROUP, place, impaired(7, loss=loss)) as leaver:

@@ -23,7 +23,7 @@ _HELD_BYTES_MAX = 8 << 20
 """What waits for all proofs together."""
 _HELD_S = 1.0
 """What waits for longer is outdated: whoever needs it will ask again."""
-_ASK_S, CALL_AGAIN_S, CHALLENGE_AGAIN_S = 0.02, 0.05, 1.0
+_ASK_S, CALL_AGAIN_S, CHALLENGE_AGAIN_S = 0.01, 0.02, 1.0
 """The pauses between calls for one address double up to this; a call goes to the group, and needs luck on a bad line,
 as do the three messages that follow. Where an address itself is challenged, which may be a third party's, they go on
 doubling for longer."""
