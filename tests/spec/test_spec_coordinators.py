@@ -92,6 +92,12 @@ def test_what_was_lacking_before_its_sender_lost_its_memory_is_found():
     assert len(found("same-messages", rows, ("durable",))) == 2
 
 
+def test_members_that_were_apart_have_as_long_to_catch_up_as_they_were():
+    apart = [*GROUP, member(1, 3, "side", "2"), *(got(2.0, who, 0) for who in (0, 1, 2)), member(5, 3, "side", "0")]
+    assert found("same-messages", [*apart, member(10.9, 0, "leave"), got(11, 3, 0), member(30, 1, "drop")]) == []
+    assert len(found("same-messages", [*apart, member(11.1, 0, "leave"), got(12, 3, 0), member(30, 1, "drop")])) == 1
+
+
 def test_sides_need_not_have_the_same():
     split = [member(1, who, "side", "2") for who in (2, 3)]
     rows = [*GROUP, *split, got(2, 0, 0), got(2, 1, 0), member(9, 0, "drop")]

@@ -1,8 +1,10 @@
 """What coordinators promise of partitions (001 §4.1, §6): the same messages on a side, one crossing for each packet.
 
 *Same messages*: if one member of a side has a packet, all of the side have it, even before the partition heals. This
-is checked whenever a side that was stable for a while (`promises.settle_s`) changes, and at the end. What was
-delivered only just before does not count; nor do members that joined late, or lost their memory: they are owed less.
+is checked whenever a side that was stable for a while changes, and at the end: for `promises.settle_s`, and for as long
+as members of it had been apart, since they get what was sent meanwhile at the pace at which it was sent, or faster.
+What was delivered only just before does not count; nor do members that joined late, or lost their memory: they are owed
+less.
 Where there are loggers, what a sender had sent when it lost its memory does not count from then on: it says of all that
 they lack that it was never sent, and is believed (000 §6.1, §6.2).
 
@@ -90,7 +92,7 @@ class SameMessages:
             self._recent.popleft()
 
     def _check(self, side: str, t_ns: int, row: int) -> None:
-        if self._sides.since(side) > t_ns - self._patience_ns:
+        if self._sides.since(side) + self._sides.apart(side) > t_ns - self._patience_ns:
             return
         self._forget_old(t_ns)
         members = [member for member in self._sides.members(side) if member not in self._excused]
