@@ -47,7 +47,7 @@ class Leaving:
         else:
             do(member)
 
-    def _look(self, argument: tuple[int, Automaton]) -> None:
+    def _look(self, argument: tuple[int, Automaton | None]) -> None:
         member, stack = argument
         world, state = self._world, self._world.states[member]
         if state == ABSENT or world.stacks[member] is not stack:  # it has crashed and begun again
@@ -71,7 +71,7 @@ class Leaving:
             self._world.at(self._world.now + _LOOK_S, self._return, member)
 
 
-def _is_safe(stack: Automaton) -> bool:
+def _is_safe(stack: Automaton | None) -> bool:
     if not isinstance(stack, Stack):
         return True
     if stack.awaits_loggers():
