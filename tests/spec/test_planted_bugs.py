@@ -458,21 +458,21 @@ class Rewrites(Stack):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        begin = self.order._begin_at
+        begin = self.order.sequence.begin_at
 
         def begin_pliably(place, log):
             log.__class__ = Pliable
             begin(place, log)
 
-        self.order._begin_at = begin_pliably
+        self.order.sequence.begin_at = begin_pliably
 
 
 class SettlesAlone(Rewrites):
     """A primary does not wait until most sites keep its places."""
 
     def step(self, now, happened):
-        order = self.order
-        order._kept = dict.fromkeys(self.roster.members, order._log.end if order._log is not None else 0)
+        sequence = self.order.sequence
+        sequence.kept = dict.fromkeys(self.roster.members, sequence.log.end if sequence.log is not None else 0)
         return super().step(now, happened)
 
 
@@ -480,8 +480,8 @@ class OpensWithoutMost(Rewrites):
     """Whoever closes a graph opens the next one, whether or not others have answered."""
 
     def step(self, now, happened):
-        if self.order._log is not None:
-            sites = self.order._log._sites
+        if self.order.sequence.log is not None:
+            sites = self.order.sequence.log._sites
             sites[:] = [(place, EveryoneIsMost(known.primary, known.lives)) for place, known in sites]
         return super().step(now, happened)
 

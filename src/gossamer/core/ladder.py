@@ -30,7 +30,7 @@ from gossamer.core.streams import Stream, Streams
 from gossamer.core.timers import Alarm, Timer
 
 if TYPE_CHECKING:
-    from gossamer.core.parts import Buffer, Keeper, Membership, Pace
+    from gossamer.core.parts import Buffer, Keeper, Membership, Order, Pace
 
 Effects = list[Effect]
 MessageHandler = Callable[[float, int, Any, Effects], None]
@@ -77,6 +77,7 @@ class Ladder(Protocol):
     """Everything that keeps packets for others: the buffer first, the log last."""
     membership: "Membership"
     pace: "Pace"
+    order: "Order"
     hearing: Hearing
     acknowledged: dict[int, Horizon]
     """By member: how far it has all packets of a sender, as it said in a gossip with our view of the group."""

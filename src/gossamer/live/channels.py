@@ -65,7 +65,7 @@ class GroupChannels:
     def install(self, channels: ChannelMap) -> None:
         """Let the group use this map from now on; ChannelMapError if it is not newer than the one that it has."""
         if self._member.stack.settings.channels == 1:
-            raise ChannelMapError("a group with order='total' has one channel: choose order='fifo' or 'none' for a map")
+            raise ChannelMapError("this group was given one channel (tuning: channels = 1)")
         known = 0 if self.map is None else self.map.version
         if channels.version <= known:
             raise ChannelMapError(

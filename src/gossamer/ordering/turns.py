@@ -86,6 +86,10 @@ class Turns:
 
     def hand_over(self, now: float, sender: int, first: int, last: int, place: int, out: Effects) -> int:
         """It is the turn of `first..last`, at `place`; returns the first number that has to be waited for."""
+        if not self._ladder.streams.hears(sender):
+            self.forget(sender, 0)  # it came while we still listened
+            self.passed[sender] = max(last, self.passed.get(sender, -1))
+            return last + 1
         waiting = self._packets.get(sender, {})
         number = first
         while number <= last:
@@ -132,7 +136,7 @@ class Turns:
         stream = streams.of(sender)
         if number < stream.start:
             return min(stream.start - 1, last) + 1
-        if number >= stream.next and sender != self._ladder.me:
+        if number >= stream.next and not stream.is_own:
             self._ladder.gaps.learn(now, sender, last, out)
             return number
         missing = stream.missing.around(number)

@@ -219,8 +219,7 @@ class Settings:
         mine = {"ordering": self.order, "when_unlogged": self.when_unlogged, "loss_patience": self.loss_patience}
         durability = {"durable": self.durable, "log_copies": self.copies}
         buffers = LIVE_BUFFERS.get(self.tuning.get("buffering", ""), {})
-        one_channel = {"channels": 1} if self.order == "total" else {}
-        live = {**LIVE, **mine, **durability, **numbers, **buffers, **one_channel, **LIVE_PRESETS[self.protocol]}
+        live = {**LIVE, **mine, **durability, **numbers, **buffers, **LIVE_PRESETS[self.protocol]}
         protocol = preset(self.protocol, {**live, **self.tuning})
         if protocol.lists or protocol.priority != "measured":
             raise SettingError("tuning: lists, and a priority other than 'measured', are for simulations only")
