@@ -106,7 +106,7 @@ class Follower:
             self.ladder.ignored["other places than those that are settled"] += 1
             return 0
         matches = message.first + sum(segment.count for segment in segments)
-        settled = min(message.settled, matches)
+        settled = matches if message.graph and self._are_most(source, matches) else min(message.settled, matches)
         if settled > self.settled:
             self.settled = settled
             self.host.settled_more(now, out)
@@ -115,6 +115,16 @@ class Follower:
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
+
+    def _are_most(self, primary: int, place: int) -> bool:
+        """Whether the primary and this site are most of those that decide: then what both keep below `place` stays.
+
+        So it is in groups of up to four, which thus deliver as soon as they are told a place.
+        """
+        assert self.log is not None
+        me, deciding = self.ladder.me, self.log.sites(self.settled)
+        both = all(sites.has(me, self.life) and sites.are_most((primary, me)) for sites in deciding)
+        return both and self.log.graph_before(place) == self.graph
 
     def _is_ours(self, order: int, out: Effects) -> bool:
         """Whether this is about our order. Of two that were founded apart, the older one stays, if it lets us in."""
