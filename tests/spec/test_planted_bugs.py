@@ -513,7 +513,7 @@ class KeepsForAClosedGraph(Rewrites):
 
 
 class SourcesSwitchEarly(Stack):
-    """A new primary gives places to what sources sent last before it gives them to what they had sent to the old one."""
+    """A new primary gives places to what sources sent last, and then to what they had sent to the old one."""
 
     def step(self, now, happened):
         sequence = self.order.sequence
