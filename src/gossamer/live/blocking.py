@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from gossamer.core.errors import Error
 from gossamer.core.ids import PacketId
 from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
@@ -78,9 +79,9 @@ class SyncSubscription:
         """How many items wait to be read."""
         return self._subscription.waiting + len(self._items) - self._position
 
-    def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
-        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout, wait=wait))
+    def commit(self, timeout: float | None = None, *, wait: bool = False) -> None:
+        """All that was read so far is done; with `wait=True`, returns when loggers have kept that."""
+        self._group.run(self._subscription._commit_but(len(self._items) - self._position, timeout, wait=wait))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -88,6 +89,12 @@ class SyncSubscription:
 
     def call_with(self, callback: Callable[[Item], Any]) -> None:
         """Call `callback` with each item until the end; its errors are logged."""
+        try:
+            self._call_with(callback)
+        except Error as error:  # nobody else would hear of it
+            _log.error("the subscription to %r has ended: %s", self._subscription.pattern, error)
+
+    def _call_with(self, callback: Callable[[Item], Any]) -> None:
         for item in self:
             try:
                 callback(item)
