@@ -13,6 +13,7 @@ from gossamer.core.ids import PacketId
 from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
 from gossamer.live.home import Home
+from gossamer.live.misuse import check_subscription
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.pubsub.channel_map import ChannelMap
@@ -169,8 +170,8 @@ class SyncGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         assert self._home is not None, "entered"
-        if self._home.is_copy:
-            return  # the membership is the parent's
+        if self.is_over or self._home.is_copy:
+            return  # we have left before, or the membership is the parent's
         self._home.loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
         if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
@@ -180,7 +181,7 @@ class SyncGroup:
         return repr(self._group).replace("Group", "SyncGroup", 1)
 
     def close(self) -> None:
-        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`."""
+        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`. Once is enough."""
         self.__exit__(None, None, None)
 
     def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
@@ -230,6 +231,7 @@ class SyncGroup:
         callback: Callable[[Item], Any] | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator. A `callback` has a thread of its own."""
+        check_subscription((pattern, *patterns), callback)
         subscription = self.call(
             lambda: self._group.subscribe(
                 pattern,

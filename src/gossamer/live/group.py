@@ -193,7 +193,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         return self
 
     async def close(self) -> None:
-        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`."""
+        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`. Once is enough."""
         await self.__aexit__(None, None, None)
 
     async def _give_up(self, transport: Transport) -> None:
@@ -306,7 +306,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     ) -> None:
         if self._home.is_copy:
             return  # the membership is the parent's
-        if self._failure is not None:
+        if self._is_over:  # it has failed, or we have left before
             await self._member.stop()
             return
         self._outboxes.close()
