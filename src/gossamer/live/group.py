@@ -406,7 +406,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         await asyncio.sleep(0)  # let the loop send and receive
 
     @at_home
-    async def flush(self, *, durable: bool = True, copies: int = 1, timeout: float | None = None) -> None:
+    async def flush(self, timeout: float | None = None, *, durable: bool = True, copies: int = 1) -> None:
         """Wait until everything published so far is sent and, if the group has or had a logger, durable.
 
         It waits for a logger that is away; Timeout after `timeout` seconds. `NotDurable` if some of it will never
@@ -421,7 +421,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         await self._safety.flush(durable, timeout)
 
     @at_home
-    async def stable(self, packet: PacketId, *, timeout: float | None = None) -> None:
+    async def stable(self, packet: PacketId, timeout: float | None = None) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published.
 
         `publish` returns the packet of an event. Members that are away and will be back count, too, so this may take as
