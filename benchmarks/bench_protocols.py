@@ -1,7 +1,7 @@
 """What the simulator takes for a packet with each of the protocols that the papers compare, side by side in one run.
 
-96 members, one of which publishes 100 packets of 1 KB a second; every link takes 5 ms and loses 0.1% of what crosses it,
-in a tree and in a star (004 Fig. 13). Protocols take turns, and the best of a few rounds counts: processor time for
+96 members, one of which publishes 100 packets of 1 KB a second; every link takes 5 ms and loses 0.1% of what crosses
+it, in a tree and in a star (004 Fig. 13). Protocols take turns, and the best of a few rounds counts: processor time for
 each packet that was sent, and as a multiple of pbcast's.
 
 What it does not show: what the protocols cost in a live group. SRM and virtual synchrony send more messages that

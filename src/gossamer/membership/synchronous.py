@@ -284,8 +284,8 @@ class Synchronous(Membership):
             self._go(why, {} if known is None else known.cut, out)
 
     def _depart(self, now: float, source: int, part: Part, message: NewView, out: Effects) -> None:
-        """We are not in the next view, but had our part in it, and perhaps nobody else knows of it: tell those that are in
-        until one of them says so. A member that wants to leave does not wait for ever."""
+        """We are not in the next view, but perhaps nobody else knows of it: tell those that are until one of them says
+        that it is. A member that wants to leave does not wait for ever."""
         since, self._change = (now if self._departure is None else self._departure[0]), None
         self._departure = since, message
         patient = not self._leaving or now - since < _DEPARTURES * self._patience
