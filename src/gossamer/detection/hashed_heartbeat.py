@@ -23,6 +23,7 @@ from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Gossip, Heartbeat, Heartbeats
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
+from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.signature import Signature, combined
 
@@ -140,10 +141,10 @@ class HashedHeartbeat(Rung):
         self._heard.pop(sender, None)
         self._stir(sender)
 
-    def retracted(self, now: float, sender: int, last: int) -> None:
+    def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
         """It rests at another number than we thought, if it does."""
         if self._idle.get(sender, -1) > last:
-            self._rest(sender, last)
+            self._rest(sender, max([last, *own.lasts[-1:]]))
 
     def revived(self, now: float, sender: int) -> None:
         """As if it had been heard just now."""
@@ -210,7 +211,7 @@ class HashedHeartbeat(Rung):
             stream = self.ladder.streams.get(sender)
             if sender in self.ladder.own or stream is None:
                 continue
-            if stream.next - 1 == last or (by_itself and stream.is_ahead_of(last)):
+            if stream.next - 1 == last or (by_itself and stream.is_ahead_of(now, last)):
                 self._rest(sender, last)
 
     def _notice_silence(self, now: float) -> None:

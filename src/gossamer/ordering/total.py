@@ -15,6 +15,7 @@ A packet of any channel has its place in the one order, and members pass over th
 """
 
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -48,12 +49,15 @@ _HISTORY = 100_000
 """Segments of settled places that are kept, for members that were away."""
 
 
+_OF_MEMBERS = (PlacesKept, PlacesWanted, EnterOrder, OrderBegins, CloseGraph, GraphClosed, Unplaced)
+
+
 class Total(Order):
     """Delivery in the order of places: what is settled is handed over, in order, as far as it is here."""
 
     in_stream_order = False
     holds_back = True
-    from_strangers = (Places,)
+    from_strangers = (*_OF_MEMBERS, Places)
 
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
@@ -73,8 +77,7 @@ class Total(Order):
     def messages(self) -> Mapping[type, MessageHandler]:
         """Places, and what graphs are closed and opened with."""
         sequence = self.sequence
-        return {
-            Places: sequence.told_places,
+        of_members: dict[type, MessageHandler] = {
             PlacesKept: sequence.told_kept,
             PlacesWanted: sequence.asked_places,
             EnterOrder: sequence.asked_to_enter,
@@ -83,6 +86,14 @@ class Total(Order):
             GraphClosed: sequence.told_closed,
             Unplaced: sequence.told_unplaced,
         }
+        checked = {kind: partial(self._from_member, handler) for kind, handler in of_members.items()}
+        return {Places: sequence.told_places, **checked}
+
+    def _from_member(self, handler: MessageHandler, now: float, source: int, message: Any, out: Effects) -> None:
+        if self.ladder.roster.knows(source):
+            handler(now, source, message, out)
+        else:
+            self.ladder.ignored["about the order, from a stranger"] += 1
 
     # The beginning, and the end.
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 from gossamer.core.ids import CHANNELS_MAX
-from gossamer.core.names import NAME_CHARACTERS_MAX
 from gossamer.core.say import WorthRepairing
 from gossamer.core.schema import SettingError, as_type, check_value, setting
 from gossamer.core.settings import ProtocolSettings
+from gossamer.core.views import NAME_CHARACTERS_MAX
 from gossamer.presets import LIVE, LIVE_BUFFERS, LIVE_PRESETS, PRESETS, SIMULATED_ONLY, preset
 from gossamer.rungs import resumes
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address

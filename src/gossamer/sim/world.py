@@ -474,6 +474,9 @@ class World:
             self.at(self.now, lambda _: self.listen(member, self.channels.wanted[member]))
 
     def _become_stranger(self, member: int, effect: BecomeStranger) -> None:
+        if effect.unfinished:
+            self.recorder.noted(self.now, member, "crash", "lost")
+            self.ledger.excuse_sender(self.now, member)
         self.leave(member)
 
     def _join_anew(self, member: int, effect: JoinAnew) -> None:
