@@ -25,7 +25,6 @@ from gossamer.core.declares import (
     LOG_REPAIR,
     LOGGERS,
     MEANINGS,
-    ONE_ORDER,
     STABILITY_TOLD,
     Declares,
 )
@@ -59,6 +58,7 @@ from gossamer.membership.synchronous import Synchronous
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.ordering.total import Central, Total
+from gossamer.ordering.two_phase import TwoPhase
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
@@ -96,6 +96,7 @@ ORDERS: Final[Mapping[str, type[Order]]] = {
     "fifo": Fifo,
     "total": Total,
     "central": Central,
+    "two-phase": TwoPhase,
 }
 STABILITIES: Final[Mapping[str, type[Rung]]] = {
     "aged": AgedStability,
@@ -117,8 +118,8 @@ _SWITCHES: Final[Mapping[str, Declares]] = {  # settings that change what anothe
     "found_after": Declares(needs=(JOINING,)),
     "loggers": Declares(needs=(LOG_REPAIR,), provides=(LOGGERS,)),
 }
-_CHANNELS: Final = Declares(excludes=(AGREED_VIEWS, ONE_ORDER, STABILITY_TOLD))
-"""What all members agree on, in views, in one order or because senders ask them, is one for the whole group as yet."""
+_CHANNELS: Final = Declares(excludes=(AGREED_VIEWS, STABILITY_TOLD))
+"""What all members agree on, in views or because senders ask them, is one for the whole group as yet."""
 _KERNEL: Final = ("no-bogus", "at-most-once")
 """What the stack itself promises, whatever its rungs."""
 

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 import gossamer
+from gossamer.pubsub.channel_map import ChannelMap, Rule
 from tests.live.members import GROUP, collect, joined, run, settings, until
 
 
@@ -104,6 +106,33 @@ def test_when_the_first_of_two_leaves_the_other_goes_on():
         assert (await stream.get(timeout=20)).payload == b"two"
         assert second.blocked() == ""
         await second.close()
+
+    run(story())
+
+
+CHANNELS = ChannelMap(1, 3, (Rule("x.>", 1), Rule("y.>", 2)))
+
+
+def agree(one: list, other: list) -> bool:
+    """Whether two members have what both delivered in the same order, and in the same places."""
+    return [item for item in one if item in set(other)] == [item for item in other if item in set(one)]
+
+
+def test_members_of_several_channels_see_what_they_share_in_one_order():
+    """Reference: 002 §1 (c)"""
+
+    async def story():
+        async with joined(4, ordered(), loss=0.05, reorder=0.05) as groups:
+            groups[0].install_channels(CHANNELS)
+            wanted = [("x.>", "y.>"), ("x.>", "z"), ("y.>", "z"), ("x.>", "y.>", "z")]
+            streams = [group.subscribe(*subjects) for group, subjects in zip(groups, wanted, strict=True)]
+            await asyncio.gather(*(group.channels_used(timeout=30) for group in groups))
+            publishing = [publish(group, f"{s}.{at}", 60) for at, group in enumerate(groups) for s in "xy"]
+            await asyncio.gather(*publishing, *(publish(group, "z", 60) for group in groups))
+            counts = [60 * 4 * len(subjects) for subjects in wanted]
+            heard = [seen(await collect(stream, n)) for stream, n in zip(streams, counts, strict=True)]
+            assert all(agree(one, other) for one, other in combinations(heard, 2))
+            assert all([place for _, place in mine] == sorted(place for _, place in mine) for mine in heard)
 
     run(story())
 

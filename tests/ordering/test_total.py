@@ -161,3 +161,29 @@ def test_a_newcomer_begins_where_the_order_is_settled_though_it_is_owed_only_lat
     told = stack.step(0.2, Heard(2, EnterOrder(7, True, {0: 2})))
     begins = [effect.message.first for effect in told if isinstance(effect, Unicast)]
     assert begins == [0], "the next graph may give these places to others"
+
+
+CHANNELS = [
+    {"name": "alpha", "members": [0, 1, 2, 3], "senders": [0, 4]},
+    {"name": "beta", "members": [0, 2, 4, 5], "senders": [1, 5]},
+    {"name": "gamma", "members": [1, 5], "senders": [0]},
+]
+
+
+def over_channels(name: str, seed: int) -> dict[str, Any]:
+    """The scenario of that name with channels, of which nobody hears all, nor does the primary, member 0."""
+    table = scenario(name, seed).as_dict()
+    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", **SCENARIOS[name]["protocol"]}
+    table["protocol"]["channels"] = 4
+    table["channel"] = CHANNELS
+    result = traced(parse(table))
+    assert result["violations"] == [], f"{name}, seed {seed}"
+    assert result["outstanding"] == 0, f"somebody still waits: {name}, seed {seed}"
+    return result
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_members_of_several_channels_deliver_in_one_order(name):
+    """Reference: 002 §1 (c)"""
+    for seed in (1, 2):
+        assert over_channels(name, seed)["order"]["agreement"]

@@ -20,7 +20,6 @@ UNSTABLE_KEPT = "unstable-kept"
 HOLDING_BACK = "holding-back"
 NEVER_LOST = "never-lost"
 AGREED_VIEWS = "agreed-views"
-ONE_ORDER = "one-order"
 
 MEANINGS = {
     LAST_PACKETS: "a way to notice that a sender's last packet was lost",
@@ -35,7 +34,6 @@ MEANINGS = {
     HOLDING_BACK: "an order in which a gap holds back what follows it",
     NEVER_LOST: "a chain of repairs that reports nothing as lost",
     AGREED_VIEWS: "views that all members agree on",
-    ONE_ORDER: "one order of all packets",
     ONE_MULTICAST: "a first pass that sends each packet once, to everyone",
 }
 

@@ -21,6 +21,7 @@ from gossamer.core.places import (
     PlacesWanted,
     Unplaced,
 )
+from gossamer.core.priorities import Decided, HighestPriority, Proposed
 from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.views import (
     ChannelsSeen,
@@ -488,4 +489,7 @@ Message = (
     | CloseGraph
     | GraphClosed
     | Unplaced
+    | Proposed
+    | Decided
+    | HighestPriority
 )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from gossamer.core.ids import Phase
 from gossamer.core.inputs import Received
 from gossamer.core.ladder import UNLIMITED, Effects, Rung
-from gossamer.core.packet_sets import PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.ranges import RangeSet
 from gossamer.core.streams import Stream
@@ -160,6 +160,10 @@ class Order(Rung):
 
     def standing(self, now: float) -> dict[str, Any]:
         """What this member knows of the order, for those who look; empty if it is the streams' own."""
+        return {}
+
+    def passed(self) -> Horizon:
+        """By stream: the number up to which nothing has its turn any more, also of channels that are not heard."""
         return {}
 
     def is_full(self) -> bool:

@@ -12,7 +12,6 @@ from time import monotonic
 from typing import Any
 from weakref import ref
 
-from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
 from gossamer.live.bound import acknowledged_type, blocking_type, bound
@@ -20,6 +19,7 @@ from gossamer.live.errors import NameInUse, NoLogger, Timeout
 from gossamer.live.inbox import Inbox
 from gossamer.live.mail import COMMIT, COMMITTED, READ, READING, RELEASE, Mail
 from gossamer.live.member import Member
+from gossamer.live.names import name_of
 from gossamer.live.past import Past
 from gossamer.live.readers import numbers, parse, texts
 from gossamer.live.subscription import Item, Start, Subscription, parse_start

@@ -20,7 +20,6 @@ from zlib import crc32
 from gossamer.core.effects import Effect, HandLetter, PastKnown
 from gossamer.core.ids import MEMBER_BITS, PacketId
 from gossamer.core.inputs import LeaveAsked
-from gossamer.core.names import learn
 from gossamer.core.say import Gap
 from gossamer.core.schema import SettingError
 from gossamer.live.answers import Question
@@ -53,6 +52,7 @@ from gossamer.live.mail import Mail
 from gossamer.live.member import Member
 from gossamer.live.misuse import check_group, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
+from gossamer.live.names import learn
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
 from gossamer.live.outboxes import Outboxes
@@ -260,7 +260,6 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._inbox.event_type = event_type(
             self._home, self._requests.reply, self._codec, PlacedEvent if self.settings.order == "total" else Event
         )
-        self._inbox.binds_all = self._codec is not None
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
         self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
         self._latest = Latest(self._member, self._inbox, self._mail, opener_of(self._envelope))

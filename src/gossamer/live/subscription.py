@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_
 
 from gossamer.core.errors import Misuse
 from gossamer.core.ids import owner_of
-from gossamer.core.names import name_of
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
 from gossamer.live.errors import Overrun, Timeout
 from gossamer.live.home import at_home
+from gossamer.live.names import name_of
 from gossamer.wire.events import Event
 
 if TYPE_CHECKING:

@@ -71,8 +71,25 @@ class Turns:
                 self.bytes -= memory_of([waiting.pop(number)[0]])
                 out.append(ReportLost(sender, number, number, PASSED))
 
+    def pass_over(self, sender: int, last: int, why: str, out: Effects) -> None:
+        """The turn of everything up to `last` has passed: what waits of it is lost, and what comes."""
+        for reason, numbers in self._lost.get(sender, {}).items():
+            for part in numbers.within(0, last):
+                if reason:
+                    out.append(ReportLost(sender, *part, reason))
+            numbers.discard(0, last)
+        waiting = self._packets.get(sender, {})
+        for number in sorted(number for number in waiting if number <= last):
+            self.bytes -= memory_of([waiting.pop(number)[0]])
+            out.append(ReportLost(sender, number, number, why))
+        self.passed[sender] = max(last, self.passed.get(sender, -1))
+
     def hand_over(self, now: float, sender: int, first: int, last: int, place: int, out: Effects) -> int:
         """It is the turn of `first..last`, at `place`; returns the first number that has to be waited for."""
+        if not self._ladder.streams.hears(sender):
+            self.forget(sender, 0)  # it came while we still listened
+            self.passed[sender] = max(last, self.passed.get(sender, -1))
+            return last + 1
         waiting = self._packets.get(sender, {})
         number = first
         while number <= last:
@@ -119,7 +136,7 @@ class Turns:
         stream = streams.of(sender)
         if number < stream.start:
             return min(stream.start - 1, last) + 1
-        if number >= stream.next and sender != self._ladder.me:
+        if number >= stream.next and not stream.is_own:
             self._ladder.gaps.learn(now, sender, last, out)
             return number
         missing = stream.missing.around(number)

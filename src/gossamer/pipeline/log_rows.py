@@ -106,7 +106,9 @@ class Reading:
             yield self._batch()
 
     def _batch(self) -> pa.RecordBatch:
-        batch = record_batch(self._builder.columns(), np.array(self._seqnos, np.int64), self._part.sender)
+        sender = self._part.sender
+        channel = channel_of(sender) if self._store.has_channels else 0
+        batch = record_batch(self._builder.columns(), np.array(self._seqnos, np.int64), sender, channel)
         self._builder = ColumnBuilder()
         self._seqnos = []
         return batch
@@ -177,7 +179,7 @@ def fragment_place(body: bytes) -> tuple[int, int]:
     return index, count
 
 
-def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: int) -> pa.RecordBatch:
+def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: int, channel: int) -> pa.RecordBatch:
     """The rows for these events, whose packets have these numbers."""
     count = len(columns)
     if len(seqnos) and seqnos[-1] >= 1 << 47:
@@ -196,7 +198,7 @@ def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: 
         headers,
         np.full(count, sender, np.int64),
         seqno,
-        np.full(count, channel_of(sender), np.int32),
+        np.full(count, channel, np.int32),
     ]
     return pa.RecordBatch.from_arrays([pa.array(v) if isinstance(v, np.ndarray) else v for v in values], schema=SCHEMA)
 

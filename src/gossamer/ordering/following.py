@@ -1,0 +1,232 @@
+"""A sequence of places as everybody follows it: what a primary gives is entered, kept and, once settled, stays.
+
+A *sequence* is one replicated order: a log of places (`place_log.py`), the graph that gives them now, and how far they
+are settled. Here is what every member does for it; `giving.py` has what its primary does, and `sequence.py` what its
+sites do when they miss the primary.
+"""
+
+from math import inf
+from typing import Protocol
+
+from gossamer.core.effects import Multicast, Note, ReportBlocked, Unicast
+from gossamer.core.ids import channel_of
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.messages import Message
+from gossamer.core.places import EnterOrder, GraphClosed, OrderBegins, Places, PlacesKept, PlacesWanted, Sites
+from gossamer.ordering.closing import GRAPHS_AHEAD, Closing, below, can_be
+from gossamer.ordering.place_log import PLACES_MAX, PlaceLog
+from gossamer.ordering.turns import Turns
+
+PART = 200
+"""Segments in one message."""
+
+
+class Host(Protocol):
+    """What a sequence asks of the order that it is part of."""
+
+    turns: Turns
+
+    def settled_more(self, now: float, out: Effects) -> None:
+        """More places of a sequence are settled."""
+
+
+class Follower:
+    """What a member knows of a sequence, and how it learns more."""
+
+    def __init__(self, ladder: Ladder, host: Host) -> None:
+        self.ladder = ladder
+        self.host = host
+        self.life = 0
+        self.order = 0
+        """Tells sequences apart that were founded apart."""
+        self.log: PlaceLog | None = None
+        self.settled = 0
+        """Places below this one stay as they are."""
+        self.turn = 0
+        """The first place that was not handed over."""
+        self.graph = 0
+        """The graph that we are in, and its primary."""
+        self.primary = -1
+        self.promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
+        self.closing: Closing | None = None
+        self.heard_at = 0.0  # when we last heard of a primary, or of somebody that is about to be one
+        self.went_on_at = 0.0  # when we last knew that the sequence goes on
+        self.blocked_since = inf
+        self.blocked_s = 0.0
+        """How long it was blocked before that, in all."""
+
+    def begin_at(self, place: int, log: PlaceLog) -> None:
+        """The sequence begins here, with everything below this place settled."""
+        self.log = log
+        self.settled = self.turn = place
+
+    def sites(self) -> Sites:
+        """The sites as the last places have them."""
+        return Sites(-1, {}) if self.log is None else self.log.sites_at(self.log.end)
+
+    def is_site(self) -> bool:
+        """Whether this member is one of those that may decide."""
+        log = self.log
+        return log is not None and any(sites.has(self.ladder.me, self.life) for sites in log.sites(self.settled))
+
+    # What is said of places.
+
+    def told_places(self, now: float, source: int, message: Places, out: Effects) -> None:
+        """Somebody tells places: the primary gives them, others answer."""
+        log = self.log
+        if not self.ladder.roster.knows(source) and source != self.primary:  # one that has just left may tell the end
+            self.ladder.ignored["places from a stranger"] += 1
+            return
+        if log is None or not self._is_ours(message.order, out) or not self.believes(message.graph):
+            return
+        if not can_be(message):
+            self.ladder.ignored["places from the future"] += 1
+            return
+        if message.graph:
+            if message.graph < self.promised[0]:
+                out.append(Unicast(source, self.closed()))
+                return
+            self._follow(now, message.graph, source, out)
+        elif self.closing is None and message.settled <= log.end:
+            return
+        if not log.begin <= message.first <= log.end or log.graph_before(message.first) != message.before:
+            self.ask(source, self.settled if message.first <= log.end else log.end, out)
+            return
+        closing = self.closing
+        takes_over = closing is not None and source == closing.source
+        matches = self._take(now, source, message, message.graph > 0 or takes_over, out)
+        if takes_over:
+            assert closing is not None
+            closing.taken = max(matches, closing.taken)
+            self.go_on_closing(now, out)
+
+    def _take(self, now: float, source: int, message: Places, everything: bool, out: Effects) -> int:
+        """Enter places, from a member that is not the primary only what is settled; returns up to where it agrees."""
+        log = self.log
+        assert log is not None
+        segments = message.segments if everything else below(message, message.settled)
+        if not log.take(message.first, segments, self.settled):
+            self.ladder.ignored["other places than those that are settled"] += 1
+            return 0
+        matches = message.first + sum(segment.count for segment in segments)
+        settled = matches if message.graph and self._are_most(source, matches) else min(message.settled, matches)
+        if settled > self.settled:
+            self.settled = settled
+            self.host.settled_more(now, out)
+        if message.graph and matches > message.settled and self.is_site():
+            out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches)))
+        if message.settled > log.end:
+            self.ask(source, log.end, out)
+        return matches
+
+    def believes(self, graph: int) -> bool:
+        """Whether there can be a graph of this number; if not, it is counted."""
+        known = 0 if self.log is None else self.log.graph_before(self.log.end)
+        if graph <= max(self.promised[0], known) + GRAPHS_AHEAD:
+            return True
+        self.ladder.ignored["graphs from the future"] += 1
+        return False
+
+    def _are_most(self, primary: int, place: int) -> bool:
+        """Whether the primary and this site are most of those that decide: then what both keep below `place` stays.
+
+        So it is in groups of up to four, which thus deliver as soon as they are told a place.
+        """
+        assert self.log is not None
+        me, deciding = self.ladder.me, self.log.sites(self.settled)
+        both = all(sites.has(me, self.life) and sites.are_most((primary, me)) for sites in deciding)
+        return both and self.log.graph_before(place) == self.graph
+
+    def _is_ours(self, order: int, out: Effects) -> bool:
+        """Whether this is about our order. Of two that were founded apart, the older one stays, if it lets us in."""
+        if order < self.order:
+            self.ladder.ignored["an order founded apart"] += 1
+            self.say(EnterOrder(self.life, True, self._starts()), out)
+        return order == self.order and self.log is not None
+
+    def _follow(self, now: float, graph: int, primary: int, out: Effects) -> None:
+        if (graph, primary) != (self.graph, self.primary):
+            out.append(Note("graph", seqno=graph, peer=primary, phase="follows"))
+        self.graph, self.primary, self.promised = graph, primary, (graph, primary)
+        self.closing = None
+        self.heard_at = self.went_on_at = now
+        self.unblock(now)
+
+    def ask(self, to: int, first: int, out: Effects) -> None:
+        """Please tell us the places from `first` on."""
+        out.append(Unicast(to, PlacesWanted(self.order, first)))
+
+    def say(self, message: Message, out: Effects) -> None:
+        """To everybody that follows."""
+        out.append(Multicast(message))
+
+    # A member that comes.
+
+    def enter(self, out: Effects) -> None:
+        """Ask to be a site and, if we know nothing, where we begin."""
+        begins = self.log is None
+        self.say(EnterOrder(self.life, begins, self._starts() if begins else {}), out)
+
+    def _starts(self) -> dict[int, int]:
+        return {sender: stream.start - 1 for sender, stream in self.ladder.streams.items()}
+
+    def told_beginning(self, now: float, source: int, message: OrderBegins, out: Effects) -> None:
+        """Here the sequence begins for us, if that was asked for or we are too far behind."""
+        behind = self.log is not None and message.life == 0 and message.first > self.log.end
+        behind |= self.log is not None and message.life == self.life and message.order < self.order
+        if (message.life != self.life and not behind) or message.first > PLACES_MAX:
+            return
+        if self.log is not None and not behind:
+            return
+        if message.order != self.order:  # what was promised was about another order
+            self.order, self.closing, self.primary, self.promised = message.order, None, -1, (0, -1)
+        sites = Sites(message.primary, message.lives)
+        self.begin_at(message.first, PlaceLog(message.first, message.before, message.placed, sites))
+        self.host.turns.begin(message.placed, out)
+        self.heard_at = self.went_on_at = now
+        self.unblock(now)
+        self.ask(source, message.first, out)
+
+    # What is done by those that close a graph.
+
+    def closed(self) -> GraphClosed:
+        """What we have promised, and what we keep."""
+        assert self.log is not None
+        end = self.log.end
+        last = self.log.graph_before(end)
+        return GraphClosed(self.order, *self.promised, self.life, last, end, self.settled)
+
+    def go_on_closing(self, now: float, out: Effects) -> None:
+        """We have more of what others keep: perhaps it is enough to open the next graph."""
+        raise NotImplementedError
+
+    # Whether it goes on.
+
+    def blocked(self) -> str:
+        """Why nothing can be delivered now, though there may be something; empty if nothing is in the way."""
+        if self.blocked_since == inf:
+            return ""
+        if self.log is None:
+            return "the order has not begun for this member"
+        return f"graph {self.graph} has no primary in reach, or not most of its {len(self.sites().lives)} sites"
+
+    def block(self, now: float, why: str, out: Effects) -> None:
+        """It cannot go on."""
+        if self.blocked_since == inf:
+            self.blocked_since = now
+            out.append(Note("block", seqno=self.graph, phase=why))
+            out.append(ReportBlocked(self.blocked()))
+
+    def unblock(self, now: float) -> None:
+        """It goes on."""
+        if self.blocked_since < inf:
+            self.blocked_s += now - self.blocked_since
+            self.blocked_since = inf
+
+    def blocked_seconds(self, now: float) -> float:
+        """How long it was blocked, in all."""
+        return self.blocked_s + (now - self.blocked_since if self.blocked_since < inf else 0.0)
+
+    def hears(self, member: int, stream: int) -> bool:
+        """Whether `member` hears the channel of `stream`, as far as we know."""
+        return self.ladder.roster.hears(member, channel_of(stream))

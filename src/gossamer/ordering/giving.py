@@ -1,0 +1,177 @@
+"""What the primary of a graph does: it gives places, settles what most sites keep, and enters members as sites.
+
+It gives a place to a packet that it has, or knows that it will not get. Of channels that it does not hear, a member
+that does tells it how far senders have come (002 §3.2: from the source to the primary destination).
+"""
+
+from gossamer.core.effects import Note, Unicast
+from gossamer.core.ladder import Effects, Ladder
+from gossamer.core.packet_sets import Horizon
+from gossamer.core.places import EnterOrder, OrderBegins, Places, PlacesKept, PlacesWanted, Segment, Sites, Unplaced
+from gossamer.ordering.following import PART, Follower, Host
+
+
+class Primary(Follower):
+    """A member that gives places, while it leads."""
+
+    def __init__(self, ladder: Ladder, host: Host) -> None:
+        super().__init__(ladder, host)
+        self.kept: dict[int, int] = {}  # below which place each site keeps everything
+        self.told: Horizon = {}  # how far senders have come in channels that it does not hear
+        self.entering: Horizon = {}  # members that want to be sites, with their lives
+        self.settled_before = -1  # what was settled at the last beat
+
+    def leads(self) -> bool:
+        """Whether this member is the primary."""
+        return self.primary == self.ladder.me and self.closing is None and self.log is not None
+
+    def open(self, now: float, graph: int, sites: Sites, out: Effects) -> None:
+        """The first place of a graph says who its sites are."""
+        assert self.log is not None
+        out.append(Note("graph", seqno=graph, peer=self.ladder.me, phase=" ".join(map(str, sites.lives))))
+        self.closing = None
+        self.went_on_at = now
+        self.graph, self.primary = graph, self.ladder.me
+        self.kept = {}
+        first = self.log.end
+        self.log.append(Segment(graph, sites=Sites(self.ladder.me, sites.lives)))
+        self._give(now, first, out)
+        self.place(now, [*self.ladder.streams, *self._unheard()], out)
+        self.fit_sites(now, out)
+
+    # Places.
+
+    def place(self, now: float, senders: list[int], out: Effects) -> None:
+        """Give places to what is here of these senders, without gaps."""
+        log = self.log
+        assert log is not None
+        begin = log.end
+        for sender in senders:
+            first, last = log.placed.get(sender, -1) + 1, self._complete_up_to(sender)
+            if first <= last:
+                log.append(Segment(self.graph, sender, first, last - first + 1))
+        if log.end > begin:
+            self._give(now, begin, out)
+
+    def _complete_up_to(self, sender: int) -> int:
+        """The number up to which everything of `sender` is here, or need not be."""
+        if self.ladder.streams.hears(sender):
+            return self.ladder.streams.prefix_of(sender)
+        return self.told.get(sender, -1)
+
+    def _unheard(self) -> list[int]:
+        return [sender for sender in self.told if not self.ladder.streams.hears(sender)]
+
+    def told_unplaced(self, now: float, source: int, message: Unplaced, out: Effects) -> None:
+        """Packets exist that others have: if they do not come by themselves, they are repaired, or lost here."""
+        if not self.leads():
+            return
+        for sender, last in message.lasts.items():
+            if self.ladder.streams.hears(sender):
+                self.ladder.gaps.learn(now, sender, last, out)
+            elif self.hears(source, sender) and self.ladder.gaps.can_be(now, last):
+                self.told[sender] = max(last, self.told.get(sender, -1))
+        self.place(now, list(message.lasts), out)  # of one that left, all may be here
+
+    def _give(self, now: float, first: int, out: Effects) -> None:
+        """Tell everybody the places from `first` on, and settle what can be."""
+        assert self.log is not None
+        self._settle(now, out)
+        while True:
+            message = self.places(self.graph, first)
+            self.say(message, out)
+            first += sum(segment.count for segment in message.segments)
+            if first >= self.log.end:
+                break
+
+    def places(self, graph: int, first: int) -> Places:
+        """The places from `first` on, as many as fit into a message."""
+        assert self.log is not None
+        segments = self.log.part(first, PART)
+        return Places(self.order, graph, first, self.log.graph_before(first), self.settled, segments)
+
+    def asked_places(self, now: float, source: int, message: PlacesWanted, out: Effects) -> None:
+        """Tell them; one that is too far behind is told where it begins anew."""
+        log = self.log
+        if log is None or message.order != self.order:
+            return
+        if self.leads() and message.first < log.begin:
+            self.asked_to_enter(now, source, EnterOrder(0, True, log.placed_below(log.begin)), out)
+        elif log.begin <= message.first <= log.end:
+            out.append(Unicast(source, self.places(self.graph if self.leads() else 0, message.first)))
+
+    def told_kept(self, now: float, source: int, message: PlacesKept, out: Effects) -> None:
+        """A site keeps places."""
+        log = self.log
+        if not self.leads() or log is None or (message.order, message.graph) != (self.order, self.graph):
+            return
+        if message.below > log.end:
+            self.ladder.ignored["places that nobody gave"] += 1
+            return
+        known = any(sites.has(source, message.life) for sites in log.sites(self.settled))
+        if known and message.below > self.kept.get(source, 0):
+            self.kept[source] = message.below
+            if self._settle(now, out):
+                self.say(self.places(self.graph, log.end), out)
+                self.fit_sites(now, out)
+
+    def _settle(self, now: float, out: Effects) -> bool:
+        """Settle what most sites keep: of all sites that may decide. Returns whether anything was."""
+        assert self.log is not None
+        kept = {**self.kept, self.ladder.me: self.log.end}
+        settled = min(sites.kept_by_most(kept) for sites in self.log.sites(self.settled))
+        if settled <= self.settled or self.log.graph_before(settled) != self.graph:
+            return False  # places of earlier graphs are settled only with one of this
+        self.settled = settled
+        self.host.settled_more(now, out)
+        return True
+
+    # Sites.
+
+    def fit_sites(self, now: float, out: Effects) -> None:
+        """Let the sites be the members, as far as we see them; one change at a time."""
+        log = self.log
+        assert log is not None
+        if len(log.sites(self.settled)) > 1 or not self.leads():
+            return
+        now_in = self.sites().lives
+        lives = {**now_in, **self.entering}
+        wanted = {member: lives[member] for member in self.ladder.roster.members if member in lives}
+        self.entering = {m: life for m, life in self.entering.items() if wanted.get(m) != life}
+        if wanted != now_in and self.ladder.me in wanted:
+            first = log.end
+            log.append(Segment(self.graph, sites=Sites(self.ladder.me, wanted)))
+            out.append(Note("graph", seqno=self.graph, peer=self.ladder.me, phase=" ".join(map(str, wanted))))
+            self._give(now, first, out)
+
+    def asked_to_enter(self, now: float, source: int, message: EnterOrder, out: Effects) -> None:
+        """Tell a member where it begins, if it asks, and enter it as a site."""
+        log = self.log
+        if not self.leads() or log is None:
+            return
+        if message.begins:
+            out.append(Unicast(source, self._beginning(source, message)))
+        if not self.sites().has(source, message.life) and source in self.ladder.roster:
+            self.entering[source] = message.life
+            self.fit_sites(now, out)
+
+    def _beginning(self, source: int, message: EnterOrder) -> OrderBegins:
+        log, streams = self.log, self.ladder.streams
+        assert log is not None
+        known = [*streams, *(sender for sender in log.placed if not streams.hears(sender))]
+        begins = log.begins_for(message.horizon, [sender for sender in known if self.hears(source, sender)])
+        first = max(log.begin, min(begins, self.settled))  # what is not settled may be another's in the next graph
+        sites = log.sites_at(first)
+        placed = {s: last for s, last in log.placed_below(first).items() if s in streams or not streams.hears(s)}
+        before = log.graph_before(first)
+        return OrderBegins(self.order, message.life, first, before, placed, sites.primary, sites.lives)
+
+    def hand_over(self, now: float, out: Effects) -> None:
+        """A primary that goes writes down who the sites are then, before it says goodbye: two could not do without."""
+        log = self.log
+        lives = {member: life for member, life in self.sites().lives.items() if member != self.ladder.me}
+        if self.leads() and log is not None and lives:
+            first, last_words = log.end, Effects()
+            log.append(Segment(self.graph, sites=Sites(next(iter(lives)), lives)))
+            self._give(now, first, last_words)
+            out[:0] = last_words
