@@ -12,6 +12,7 @@ from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.places import (
+    BranchEnded,
     CloseGraph,
     EnterOrder,
     GraphClosed,
@@ -488,4 +489,5 @@ Message = (
     | CloseGraph
     | GraphClosed
     | Unplaced
+    | BranchEnded
 )

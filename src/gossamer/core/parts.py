@@ -166,6 +166,10 @@ class Order(Rung):
         """By stream: the number up to which nothing has its turn any more, also of channels that are not heard."""
         return {}
 
+    def admits(self, channel: int) -> bool:
+        """Whether this member may begin to hear `channel` now."""
+        return True
+
     def is_full(self) -> bool:
         """Whether so much is held back that no more first passes should be taken in that would have to wait."""
         return False
