@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import FIRST_PASS, Phase, channel_of
+from gossamer.core.ids import FIRST_PASS, Phase, channel_of, channels_in
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.packet_sets import Horizon, PacketSets, put
 from gossamer.core.packets import Run
@@ -187,7 +187,7 @@ class Total(Order):
             "graph": sequence.graph,
             "primary": sequence.primary,
             "sites": list(sites.lives),
-            "depth": min(1, len(sites.lives) - 1),
+            "depth": min(1, len(sites.lives) - 1) + any(not self._is_over(s) for s in self.branches.values()),
             "places": sequence.settled,
             "delivered": sequence.turn,
             "blocked": self.blocked(),
@@ -195,17 +195,17 @@ class Total(Order):
             **({"branches": self._standing_of_branches()} if self.ladder.settings.channels > 1 else {}),
         }
 
-    def _standing_of_branches(self) -> dict[str, Any]:
+    def _standing_of_branches(self) -> list[dict[str, Any]]:
         log = self.sequence.log
-        return {
-            str(branch): {
-                "channels": [c for c in range(self.ladder.settings.channels) if mark.channels >> c & 1],
+        return [
+            {
+                "channels": channels_in(mark.channels),
                 "primary": self.branches[branch].primary if branch in self.branches else mark.number,
                 "sites": list(mark.table),
                 "places": self.branches[branch].settled if branch in self.branches else None,
             }
             for branch, mark in ({} if log is None else log.marks.branches).items()
-        }
+        ]
 
     def full(self) -> str:
         """Nothing is published while the order cannot go on: it would wait here without bound."""
@@ -236,9 +236,15 @@ class Total(Order):
                 put(urgent, segment.sender, RangeSet(parts))
         return urgent
 
-    def passed(self) -> Horizon:
-        """By stream: the highest number that has had its turn, so that nobody who begins to listen is owed it."""
-        return self.turns.passed
+    def begins_after(self, horizon: Horizon, channels: int) -> Horizon:
+        """Whoever begins to listen is owed all that has its turn from now on, also what others have and await.
+
+        If nobody else listens, nothing of what was sent has had a place, and it is not wanted.
+        """
+        others, passed = self.ladder.roster.others, self.turns.passed
+        known = {s: last for s, last in passed.items() if channels >> channel_of(s) & 1}
+        alone = {s: max(last, known.get(s, -1)) for s, last in horizon.items() if not others(channel_of(s))}
+        return {**horizon, **known, **alone}
 
     # Packets.
 
