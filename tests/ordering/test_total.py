@@ -256,3 +256,42 @@ def test_parts_of_a_group_have_branches_and_agree(name):
     """Reference: 002 §1 (c), §5"""
     for seed in (1, 2):
         in_branches(name, seed)
+
+
+def of_halves(channels: list[dict[str, Any]], members: int, **more: Any) -> dict[str, Any]:
+    table = {
+        "duration": 10.0,
+        "topology": {"kind": "lan", "members": members, "latency": 0.001},
+        "traffic": {"rate": 100.0, "arrivals": "steady", "senders": 1},
+        "protocol": {"name": "rpbcast", "loggers": 0, "membership": "static", "ordering": "total"},
+        "channel": channels,
+        **more,
+    }
+    table["protocol"] |= {"order_patience": 0.1, "channels": len(channels) + 1 if channels else 1}
+    return simulate(parse(table))
+
+
+LEFT = {"name": "left", "members": [4, 5, 6, 7], "senders": [4]}
+
+
+def test_halves_that_have_no_channel_in_common_are_as_fast_as_two_groups():
+    """Nor does a primary of the trunk that stands still stop a branch."""
+    right = [{"name": name, "members": [0, 1, 2, 3], "senders": [0]} for name in ("right", "right too")]
+    group = of_halves([], 4)
+    both = of_halves([LEFT, *right], 8)
+    assert both["order"]["depth"] == 2
+    assert both["latency"]["p50"] == pytest.approx(group["latency"]["p50"], rel=0.1)
+    assert both["latency"]["p99"] == pytest.approx(group["latency"]["p99"], rel=0.1)
+    silent = [{**channel, "share": 0.0} for channel in right]
+    still = [{"at": 2.0, "kind": "crash", "members": [0], "memory": "kept", "for": 3.0}]
+    assert still[0]["members"] == [both["order"]["primary"]]
+    without = of_halves([LEFT, *silent], 8, fault=still)
+    assert without["latency"]["max"] == pytest.approx(both["latency"]["max"], rel=0.1)
+
+
+def test_an_order_needs_no_messages_of_members_that_do_not_hear_its_channel():
+    """But for the beats of the trunk, a packet of a branch costs what it costs in a group of that size."""
+    results = of_halves([LEFT], 40), of_halves([], 4)
+    in_branch, alone = (result["overhead_by_kind"]["order"]["packets"] for result in results)
+    beats, before = 10.0 / (0.1 / 10), 0.3 * 100 * 42
+    assert in_branch < alone + beats + before
