@@ -2,8 +2,9 @@
 
     python benchmarks/bench_halves.py
 
-Each half has three processes, of which one publishes events of 64 bytes as fast as it may for some seconds and two listen. In one
-group, each half has a channel, and gets a branch of the order (docs/ordering.md). Rounds alternate; the best of each counts.
+Each half has three processes, of which one publishes events of 64 bytes as fast as it may for some seconds and two
+listen. In one group, each half has a channel, and gets a branch of the order (docs/ordering.md). Rounds alternate; the
+best of each counts.
 """
 
 import asyncio

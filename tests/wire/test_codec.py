@@ -60,6 +60,7 @@ from gossamer.core.places import (
     Sites,
     Unplaced,
 )
+from gossamer.core.priorities import Decided, HighestPriority, Proposed
 from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import (
@@ -193,6 +194,9 @@ messages = st.one_of(
     st.builds(GraphClosed, numbers, numbers, st.integers(-1, 2**62), numbers, numbers, numbers, numbers, numbers),
     st.builds(Unplaced, horizons),
     st.builds(BranchEnded, numbers, numbers, horizons),
+    st.builds(Proposed, numbers, numbers, horizons),
+    st.builds(Decided, numbers, horizons),
+    st.builds(HighestPriority, numbers),
 )
 headers = st.builds(Header, st.integers(0, 2**32 - 1), ids)
 

@@ -24,8 +24,8 @@ def channels(
     interests: Annotated[
         Path,
         typer.Option(
-            help="Who subscribes to what: a table with the columns member and pattern (.csv, .json, .parquet), or a "
-            "folder of files that `gossamer stats --json` printed over time."
+            help="Who subscribes to what: a table with the columns member and pattern (.csv, .json, .parquet), or what "
+            "`gossamer stats --json` printed over time, in a folder or appended to one .json file."
         ),
     ],
     out: Annotated[Path, typer.Option(help="File of the map (TOML). An older map there is replaced by a new version.")],

@@ -22,6 +22,7 @@ from gossamer.core.places import (
     PlacesWanted,
     Unplaced,
 )
+from gossamer.core.priorities import Decided, HighestPriority, Proposed
 from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.views import (
     ChannelsSeen,
@@ -490,4 +491,7 @@ Message = (
     | GraphClosed
     | Unplaced
     | BranchEnded
+    | Proposed
+    | Decided
+    | HighestPriority
 )

@@ -61,9 +61,7 @@ class Inbox:
         self.me = me
         self.home = home
         self.event_type: type[Event] = Event
-        """The class of this group's events, as far as it matters."""
-        self.binds_all = False
-        """Whether it matters for all of them, because there is a codec."""
+        """The class of this group's events."""
         self.retained: LastValues[Event] | None = None
         """The last events by subject, if this member keeps them."""
         self.has_ttl = False
@@ -143,7 +141,7 @@ class Inbox:
         for event in events:
             keeps = [keep for key, keep in self._table.match(event.subject) if key == subscription.key]
             if any(keep is None or keep(event.attributes) for keep in keeps):
-                found.append(tuple.__new__(self.event_type, event) if self.binds_all else event)
+                found.append(tuple.__new__(self.event_type, event))
         return found
 
     def unsubscribe(self, key: int) -> None:
@@ -208,7 +206,7 @@ class Inbox:
         events: list[Event] = []
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
         at = 0
-        while (at := unpack_simple(run, at, events)) < len(run):
+        while (at := unpack_simple(run, at, events, self.event_type)) < len(run):
             more = self._unpack(run[at], self._reassembler)
             if is_fragment(run[at].body):  # the event counts when it is complete
                 size_bytes += size_of(more) - len(run[at].body)
@@ -216,9 +214,7 @@ class Inbox:
             at += 1
         self.received[rung] += len(events)
         if place >= 0:
-            events = in_places(events, run[0].seqno, place, under)
-        if self.binds_all or place >= 0:
-            events = self._typed(events)
+            events = self._typed(in_places(events, run[0].seqno, place, under))
         if self.retained is not None:
             self.retained.note(events)
         if events:
@@ -309,19 +305,18 @@ class Inbox:
         try:
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
-                return [] if event is None else self._bound([event])
-            return self._bound(unpack(packet))
+                return [] if event is None else self._alive(self._typed([event]))
+            return self._alive(unpack(packet, self.event_type))
         except WireError:
             self._report(Lost(packet.sender, packet.seqno, packet.seqno, "malformed"))
             return []
 
-    def _bound(self, events: list[Event]) -> list[Event]:
-        """The same events; those that ask for a reply know how."""
-        kind = self.event_type
+    def _alive(self, events: list[Event]) -> list[Event]:
+        """The events that are not too old, where any can be."""
         if any("ttl" in event[2] for event in events):
             self.has_ttl = True
             events = self.alive(events)
-        return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
+        return events
 
     def _typed(self, events: list[Event]) -> list[Event]:
         """The same events as this group's."""
@@ -376,8 +371,6 @@ class Inbox:
             return
         for packet in run:
             events = self._unpack(packet, self._past)
-            if self.binds_all:
-                events = self._typed(events)
             for key, subscription in asked:
                 if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
                     continue

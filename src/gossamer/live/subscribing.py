@@ -11,6 +11,7 @@ from gossamer.live.home import Home
 from gossamer.live.inbox import Inbox
 from gossamer.live.latest import Latest
 from gossamer.live.member import Member
+from gossamer.live.misuse import check_subscription
 from gossamer.live.past import Past
 from gossamer.live.queueing import Queues
 from gossamer.live.subscription import LATEST, Losses, Room, Start, Subscription, WhenFull, parse_start
@@ -60,6 +61,7 @@ class Subscribing:
         item in its order, and acknowledges it; its errors are logged, and the subscription goes on.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
+        check_subscription((pattern, *patterns), callback)
         if durable is not None:
             self._durables.check(durable)
         queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)

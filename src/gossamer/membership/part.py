@@ -105,6 +105,8 @@ class Part:
 
     def why_out(self, message: NewView) -> str:
         """Why we are not in the next view, as far as can be told from here."""
+        if self.promised[0] != message.attempt:
+            return f"excluded from view {message.view}: not heard when it was agreed on"
         for sender, last in self.have().items():
             cut = message.cut.get(sender, -1)
             if last > cut:

@@ -216,10 +216,15 @@ class Synchronous(Membership):
         view = self._part.view
         if theirs > view.number:
             out.append(Unicast(source, self._sign_of_life(self._part)))
-        elif view.knows(source) and theirs == view.number - 1 and self._decided is not None:
-            out.append(Unicast(source, self._decided))
         else:
-            out.append(Unicast(source, Excluded(view.number)))
+            out.append(Unicast(source, self._end_of(source, theirs)))
+
+    def _end_of(self, member: int, theirs: int) -> NewView | Excluded:
+        """How the view ended that `member` is in: with the cut, if that is known here."""
+        assert self._part is not None
+        decided = self._decided
+        known = decided is not None and decided.view == theirs + 1 and member in decided.cut
+        return decided if decided is not None and known else Excluded(self._part.view.number)
 
     def _settle_if_all_are_in(self, now: float, part: Part, out: Effects) -> None:
         others = [member for member in part.view.members if member != self.ladder.me]
@@ -260,7 +265,7 @@ class Synchronous(Membership):
         if part is None:
             return
         if not part.view.knows(source):
-            out.append(Unicast(source, Excluded(part.view.number)))
+            out.append(Unicast(source, self._end_of(source, part.view.number - 1)))
         elif part.view.has(source, message.freshness):
             self._leavers[source] = None
             if self._coordinates():
@@ -268,19 +273,25 @@ class Synchronous(Membership):
 
     def _told_excluded(self, now: float, source: int, message: Excluded, out: Effects) -> None:
         if self._part is not None and self._part.view.number < message.view <= NUMBERS_MAX:
-            self._go(f"excluded from view {message.view}", out)
+            self._go(f"excluded from view {message.view}", {}, out)
 
-    def _go(self, why: str, out: Effects) -> None:
-        """The group has gone on without us: as we wished, or not."""
-        if self._leaving:
+    def _go(self, why: str, cut: Horizon, out: Effects) -> None:
+        """The group has gone on without us: as we wished, or not.
+
+        We have left in order if all that we published belongs to the view that ended with this cut.
+        """
+        me = self.ladder.me
+        if not self._leaving:
+            self._join_anew(why, out)
+        elif self.ladder.streams[me].next - 1 <= cut.get(me, -1):
             self._leave(out)
         else:
-            self._join_anew(why, out)
+            self._leave(out, unfinished=why)
 
-    def _leave(self, out: Effects) -> None:
+    def _leave(self, out: Effects, unfinished: str = "") -> None:
         self._close()
         self.ladder.end()
-        out.append(BecomeStranger())
+        out.append(BecomeStranger(unfinished))
 
     def _join_anew(self, why: str, out: Effects) -> None:
         self._close()
@@ -400,12 +411,12 @@ class Synchronous(Membership):
         elif message.view <= part.view.number or not (message.decided or part.may_agree(source, message)):
             return
         elif message.decided and not among_them:
-            self._go(part.why_out(message), out)
+            self._go(part.why_out(message), message.cut, out)
         elif message.view > part.view.number + 1:
-            self._go(f"view {message.view} came after view {part.view.number}", out)
+            self._go(f"view {message.view} came after view {part.view.number}", {}, out)
         elif self._stays(message) and exceeds(part.have(), message.cut):
             if message.decided:  # told of another proposal before, which came to nothing
-                self._go(f"delivered more than belongs to view {part.view.number}", out)
+                self._go(f"delivered more than belongs to view {part.view.number}", message.cut, out)
         else:
             self._prepare(now, source, part, message, out)
 

@@ -14,7 +14,7 @@ from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Message
 from gossamer.core.places import EnterOrder, GraphClosed, Mark, OrderBegins, Places, PlacesKept, PlacesWanted, Sites
 from gossamer.core.roster import Roster
-from gossamer.ordering.closing import Closing, below, can_be
+from gossamer.ordering.closing import GRAPHS_AHEAD, Closing, below, can_be
 from gossamer.ordering.marks import Marks
 from gossamer.ordering.place_log import PLACES_MAX, PlaceLog
 from gossamer.ordering.turns import Turns
@@ -102,7 +102,10 @@ class Follower:
         if not self.ladder.roster.knows(source) and source != self.primary:  # one that has just left may tell the end
             self.ladder.ignored["places from a stranger"] += 1
             return
-        if log is None or not self._is_ours(message.order, out) or not can_be(message):
+        if log is None or not self._is_ours(message.order, out) or not self.believes(message.graph):
+            return
+        if not can_be(message):
+            self.ladder.ignored["places from the future"] += 1
             return
         if message.graph:
             if message.graph < self.promised[0]:
@@ -131,7 +134,7 @@ class Follower:
             self.ladder.ignored["other places than those that are settled"] += 1
             return 0
         matches = message.first + sum(segment.count for segment in segments)
-        settled = min(message.settled, matches)
+        settled = matches if message.graph and self._are_most(source, matches) else min(message.settled, matches)
         if settled > self.settled:
             self.settled = settled
             self.host.settled_more(now, out)
@@ -140,6 +143,24 @@ class Follower:
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
+
+    def believes(self, graph: int) -> bool:
+        """Whether there can be a graph of this number; if not, it is counted."""
+        known = 0 if self.log is None else self.log.graph_before(self.log.end)
+        if graph <= max(self.promised[0], known) + GRAPHS_AHEAD:
+            return True
+        self.ladder.ignored["graphs from the future"] += 1
+        return False
+
+    def _are_most(self, primary: int, place: int) -> bool:
+        """Whether the primary and this site are most of those that decide: then what both keep below `place` stays.
+
+        So it is in groups of up to four, which thus deliver as soon as they are told a place.
+        """
+        assert self.log is not None
+        me, deciding = self.ladder.me, self.log.sites(self.settled)
+        both = all(sites.has(me, self.life) and sites.are_most((primary, me)) for sites in deciding)
+        return both and self.log.graph_before(place) == self.graph
 
     def _is_ours(self, order: int, out: Effects) -> bool:
         """Whether this is about our order. Of two that were founded apart, the older one stays, if it lets us in."""

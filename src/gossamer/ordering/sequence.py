@@ -10,7 +10,7 @@ from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.places import CloseGraph, GraphClosed, Mark, Sites, Unplaced
-from gossamer.ordering.closing import GRAPHS_MAX, Closing
+from gossamer.ordering.closing import Closing
 from gossamer.ordering.following import Host
 from gossamer.ordering.giving import Primary
 from gossamer.ordering.marks import Marks
@@ -64,7 +64,7 @@ class Sequence(Primary):
 
     def asked_to_close(self, now: float, source: int, message: CloseGraph, out: Effects) -> None:
         """Promise to do nothing for earlier graphs, and tell what we keep."""
-        if self.log is None or not self._is_ours(message.order, out) or message.graph > GRAPHS_MAX:
+        if self.log is None or not self._is_ours(message.order, out) or not self.believes(message.graph):
             return
         if message.graph > self.promised[0]:
             self.promised = message.graph, source
@@ -88,7 +88,7 @@ class Sequence(Primary):
     def told_closed(self, now: float, source: int, message: GraphClosed, out: Effects) -> None:
         """A site has closed the graph, for us or for another."""
         closing = self.closing
-        if self.log is None or message.order != self.order or message.graph > GRAPHS_MAX:
+        if self.log is None or message.order != self.order or not self.believes(message.graph):
             return
         if message.graph > self.promised[0]:
             self.promised = message.graph, message.opener

@@ -19,6 +19,7 @@ and of the branch (002 §5.1: Open and Close are ordered among the other message
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
@@ -49,7 +50,7 @@ from gossamer.core.streams import Stream
 from gossamer.ordering.branching import Branching
 from gossamer.ordering.graph import greedy
 from gossamer.ordering.sequence import BEATS, Sequence
-from gossamer.ordering.turns import Turns
+from gossamer.ordering.turns import PASSED, Turns
 
 _HISTORY = 100_000
 """Segments of settled places that are kept, for members that were away."""
@@ -57,12 +58,15 @@ _FINISHED_MAX = 8
 """Branches that are over and are kept for members that were away."""
 
 
+_OF_MEMBERS = (PlacesKept, PlacesWanted, EnterOrder, OrderBegins, CloseGraph, GraphClosed, Unplaced, BranchEnded)
+
+
 class Total(Order):
     """Delivery in the order of places: what is settled is handed over, in order, as far as it is here."""
 
     in_stream_order = False
     holds_back = True
-    from_strangers = (Places,)
+    from_strangers = (*_OF_MEMBERS, Places)
     branches_out: ClassVar[bool] = True
     """Whether channels may have branches."""
 
@@ -88,8 +92,7 @@ class Total(Order):
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Places, and what graphs are closed and opened with."""
-        return {
-            Places: self._for(Sequence.told_places),
+        of_members: dict[type, MessageHandler] = {
             PlacesKept: self._for(Sequence.told_kept),
             PlacesWanted: self._for(Sequence.asked_places),
             EnterOrder: self._for(Sequence.asked_to_enter),
@@ -99,6 +102,14 @@ class Total(Order):
             Unplaced: self._told_unplaced,
             BranchEnded: self._told_ended,
         }
+        checked = {kind: partial(self._from_member, handler) for kind, handler in of_members.items()}
+        return {Places: self._for(Sequence.told_places), **checked}
+
+    def _from_member(self, handler: MessageHandler, now: float, source: int, message: Any, out: Effects) -> None:
+        if self.ladder.roster.knows(source):
+            handler(now, source, message, out)
+        else:
+            self.ladder.ignored["about the order, from a stranger"] += 1
 
     def _for(self, handle: Callable[[Sequence, float, int, Any, Effects], None]) -> MessageHandler:
         """What is said of one sequence concerns that."""
@@ -329,7 +340,8 @@ class Total(Order):
         if mark.kind == "open" and place in self.branches:
             self._at, self._more = place, True
         elif mark.kind == "back":
-            self.turns.begin(mark.table, out)
+            for sender, last in mark.table.items():
+                self.turns.pass_over(sender, last, PASSED, out)
         elif mark.kind in ("trunk", "end") and sequence.branch:
             self._walk(now, self.sequence, min(mark.number, self.sequence.settled), out)
             if self.sequence.turn < mark.number:

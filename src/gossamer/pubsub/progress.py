@@ -5,9 +5,10 @@ not match the subscription is done as soon as its turn has come.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from gossamer.core.packet_sets import Horizon
+from gossamer.pubsub.unread import Place
 
 
 class Progress:
@@ -27,10 +28,10 @@ class Progress:
             self._before = self.positions()
         self._given = {**marks, **rewound}
 
-    def expect(self, packets: Iterable[tuple[int, int]]) -> None:
-        """Events of these packets, by sender and number, are acknowledged one by one."""
-        for sender, seqno in packets:
-            self._open.setdefault(sender, Counter())[seqno] += 1
+    def expect(self, events: Mapping[Place, int]) -> None:
+        """So many events of these packets are acknowledged one by one."""
+        for (sender, seqno), count in events.items():
+            self._open.setdefault(sender, Counter())[seqno] += count
 
     def done(self, sender: int, seqno: int) -> None:
         """One event of this packet is done."""
@@ -41,8 +42,8 @@ class Progress:
         if not packets:
             self._open.pop(sender, None)
 
-    def all_but(self, unread: Iterable[tuple[int, int]]) -> None:
-        """All events that were given are done, but for those of these packets."""
+    def all_but(self, unread: Mapping[Place, int]) -> None:
+        """All events that were given are done, but for so many of these packets."""
         self._open.clear()
         self._before = None
         self.expect(unread)

@@ -67,6 +67,7 @@ from gossamer.core.places import (
     PlacesWanted,
     Unplaced,
 )
+from gossamer.core.priorities import Decided, HighestPriority, Proposed
 from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.views import (
     ChannelsSeen,
@@ -265,6 +266,9 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     Unplaced: (87, (("lasts", HORIZON),)),
     BranchEnded: (88, (("order", NUMBER), ("branch", NUMBER), ("placed", HORIZON))),
+    Proposed: (110, (("stream", NUMBER), ("below", NUMBER), ("priorities", HORIZON))),
+    Decided: (111, (("stream", NUMBER), ("priorities", HORIZON))),
+    HighestPriority: (112, (("priority", NUMBER),)),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
 _SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}

@@ -265,15 +265,15 @@ def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> by
     return body if len(body) <= limit_bytes else None
 
 
-def unpack(packet: Packet) -> list[Event]:
+def unpack(packet: Packet, event_type: type[Event] = Event) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
     events: list[Event] = []
-    if unpack_simple([packet], 0, events) or is_switch(packet.body):
+    if unpack_simple([packet], 0, events, event_type) or is_switch(packet.body):
         return events
-    return _unpack_blocks(packet)
+    return _unpack_blocks(packet, event_type)
 
 
-def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
+def unpack_simple(run: Run, at: int, events: list[Event], event_type: type[Event] = Event) -> int:
     """Add the events of `run[at:]`, quickly, up to the first packet that is not one block of the simplest form.
 
     Returns the place of that packet, which is for `unpack`, or the end of the run if there is none. Most packets are
@@ -287,7 +287,7 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
         packet = run[place]
         body = packet.body
         if len(body) == length and body.startswith(alike):
-            events.append(new(Event, (subject, body[first:], none, packet.sender, packet.seqno, time)))
+            events.append(new(event_type, (subject, body[first:], none, packet.sender, packet.seqno, time)))
             continue
         if len(body) < begins:
             return place
@@ -304,20 +304,21 @@ def unpack_simple(run: Run, at: int, events: list[Event]) -> int:
         time = time_ns / 1e9
         if count == 1:
             alike, length = body[:first], len(body)
-            events.append(new(Event, (subject, body[first:], none, packet.sender, packet.seqno, time)))
+            events.append(new(event_type, (subject, body[first:], none, packet.sender, packet.seqno, time)))
         else:
             length = -1
-            events += _rows((repeat(subject), blocks.split(body, first, count, size), repeat(none)), packet, time)
+            columns = repeat(subject), blocks.split(body, first, count, size), repeat(none)
+            events += _rows(columns, packet, time, event_type)
     return len(run)
 
 
-def _rows(columns: blocks.Columns, packet: Packet, time: float) -> Iterable[Event]:
+def _rows(columns: blocks.Columns, packet: Packet, time: float, event_type: type[Event]) -> Iterable[Event]:
     """Events from columns. Event(...) and Event._make run Python code for each: this does not, and is twice as fast."""
     rows = zip(*columns, repeat(packet.sender), repeat(packet.seqno), repeat(time))
-    return map(tuple.__new__, repeat(Event), rows)
+    return map(tuple.__new__, repeat(event_type), rows)
 
 
-def _unpack_blocks(packet: Packet) -> list[Event]:
+def _unpack_blocks(packet: Packet, event_type: type[Event]) -> list[Event]:
     body = packet.body
     events: list[Event] = []
     try:
@@ -333,7 +334,7 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
             else:
                 subject = repeat(blocks.decode_subject(body[start:middle]))
                 columns = subject, blocks.split(body, middle, count, size), repeat(NO_ATTRIBUTES)
-            events += _rows(columns, packet, time)
+            events += _rows(columns, packet, time, event_type)
     except (ValueError, error) as reason:
         raise WireError(str(reason)) from None
     return events
