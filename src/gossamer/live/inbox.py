@@ -174,18 +174,20 @@ class Inbox:
         self._may_pause = False
         self.look()
 
-    def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
+    def delivered(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         """Offer packets whose turn has come; in an order of all members, the first of them has this place.
+
+        In a branch of the order it comes after the place `under` of the trunk.
 
         After a change of the channel map they may have to wait for another channel of their publisher.
         """
         if self.switches is None or place >= 0:  # an order of all needs no other
-            self._deliver(run, phase, place)
+            self._deliver(run, phase, place, under)
         elif run := self.switches.pass_on(run, phase, self.marks, self.delivered):
-            self._deliver(run, phase, place)
+            self._deliver(run, phase)
             self.switches.went_on(self.marks)
 
-    def _deliver(self, run: Run, phase: Phase, place: int) -> None:
+    def _deliver(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         sender = run[0].sender
         mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
@@ -212,7 +214,7 @@ class Inbox:
             at += 1
         self.received[rung] += len(events)
         if place >= 0:
-            events = self._typed(in_places(events, run[0].seqno, place))
+            events = self._typed(in_places(events, run[0].seqno, place, under))
         if self.retained is not None:
             self.retained.note(events)
         if events:

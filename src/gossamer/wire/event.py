@@ -25,9 +25,9 @@ class Event(NamedTuple):
     """Seconds since the epoch: when the first event of its packet was published."""
 
     @property
-    def place(self) -> tuple[int, int] | None:
-        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
-        order. All members of the group see an event in the same place."""
+    def place(self) -> tuple[int, int, int] | None:
+        """Where it is in the one order of the group: that of its packet, in the trunk and in a branch, and its own in
+        that; None without such an order. All members of the group see an event in the same place."""
         return None
 
     @property
@@ -74,12 +74,12 @@ class Event(NamedTuple):
 
 
 class PlacedEvent(Event):
-    """An event of a group with one order for all: its place is two more items of the tuple."""
+    """An event of a group with one order for all: its place is three more items of the tuple."""
 
     __slots__ = ()
 
     @property
-    def place(self) -> tuple[int, int] | None:
+    def place(self) -> tuple[int, int, int] | None:
         """Where it is in the order."""
         return self[6:] or None
 
@@ -87,10 +87,14 @@ class PlacedEvent(Event):
         return f"{Event(*self[:6])!r} at {self.place}"
 
 
-def in_places(events: list[Event], first: int, place: int) -> list[Event]:
-    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
+def in_places(events: list[Event], first: int, place: int, under: int = -1) -> list[Event]:
+    """The same events, of packets from `first` on, with their places from `place` on; without a call for each.
+
+    Places of a branch come after the place `under` of the trunk, and before the next one.
+    """
     placed: list[Event] = []
     for seqno, of_packet in groupby(events, _SEQNO):
-        where = zip(repeat(place + seqno - first), count(), strict=False)
+        at = place + seqno - first
+        where = zip(repeat(at if under < 0 else under), repeat(0 if under < 0 else 1 + at), count(), strict=False)
         placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
     return placed
