@@ -30,7 +30,15 @@ from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_in_run, in_places, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import (
+    Event,
+    count_in_run,
+    in_places,
+    is_fragment,
+    places_from,
+    unpack,
+    unpack_simple,
+)
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
@@ -205,18 +213,16 @@ class Inbox:
             return
         events: list[Event] = []
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
+        where = places_from(run[0].seqno, place) if place >= 0 else None
+        kind = self.event_type if self.binds_all or place >= 0 else Event
         at = 0
-        while (at := unpack_simple(run, at, events)) < len(run):
+        while (at := unpack_simple(run, at, events, kind, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
             if is_fragment(run[at].body):  # the event counts when it is complete
                 size_bytes += size_of(more) - len(run[at].body)
-            events += more
+            events += self._typed(more) if where is None else in_places(more, where, kind)
             at += 1
         self.received[rung] += len(events)
-        if place >= 0:
-            events = in_places(events, run[0].seqno, place)
-        if self.binds_all or place >= 0:
-            events = self._typed(events)
         if self.retained is not None:
             self.retained.note(events)
         if events:
@@ -323,7 +329,7 @@ class Inbox:
 
     def _typed(self, events: list[Event]) -> list[Event]:
         """The same events as this group's."""
-        return list(map(tuple.__new__, repeat(self.event_type), events))
+        return list(map(tuple.__new__, repeat(self.event_type), events)) if self.binds_all else events
 
     def alive(self, events: list[Event]) -> list[Event]:
         """The events that are not too old; counts the others."""
@@ -374,8 +380,7 @@ class Inbox:
             return
         for packet in run:
             events = self._unpack(packet, self._past)
-            if self.binds_all:
-                events = self._typed(events)
+            events = self._typed(events)
             for key, subscription in asked:
                 if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
                     continue

@@ -1,6 +1,6 @@
 """An event as a subscriber gets it, and its place in the one order of a group that has one."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import count, groupby, repeat
 from operator import add, itemgetter
 from typing import Any, Final, NamedTuple
@@ -88,10 +88,19 @@ class PlacedEvent(Event):
         return f"{Event(*self[:6])!r} at {self.place}"
 
 
-def in_places(events: list[Event], first: int, place: int) -> list[Event]:
-    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
+Where = Callable[[int], tuple[int, ...]]
+"""From the number of a packet to its place."""
+
+
+def places_from(first: int, place: int) -> Where:
+    """The places of packets from `first` on, which follow on."""
+    return lambda seqno: (place + seqno - first,)
+
+
+def in_places(events: list[Event], where: Where, kind: type[Event] = PlacedEvent) -> list[Event]:
+    """The same events as `kind`, with their places; without a call for each."""
     placed: list[Event] = []
     for seqno, of_packet in groupby(events, _SEQNO):
-        where = zip(repeat(place + seqno - first), count(), strict=False)
-        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
+        places = zip(*map(repeat, where(seqno)), count(), strict=False)
+        placed += map(tuple.__new__, repeat(kind), map(add, of_packet, places))
     return placed
