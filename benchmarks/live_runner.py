@@ -12,7 +12,7 @@ import secrets
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -235,7 +235,7 @@ async def crew(system: System, cell: Cell) -> AsyncIterator[Crew]:
         if system.server:
             await stack.enter_async_context(nats_server(plan, place.publisher.prefix))
         workers = [
-            await stack.enter_async_context(worker(f"{role}-{n}", role, host, plan))
+            await stack.enter_async_context(worker(f"{role}-{n}", role, host, plan, system.command))
             for n, (role, host) in enumerate(roles)
         ]
         members = Crew(workers[0], workers[1 : 1 + cell.subscribers])
@@ -245,8 +245,12 @@ async def crew(system: System, cell: Cell) -> AsyncIterator[Crew]:
         yield members
 
 
-def worker(name: str, role: str, host: Host, plan: Plan) -> AbstractAsyncContextManager[Worker]:
+def worker(
+    name: str, role: str, host: Host, plan: Plan, command: Callable[[str, Plan], Sequence[str]] | None = None
+) -> AbstractAsyncContextManager[Worker]:
     """One end of a system, in a process of its own."""
+    if command is not None:
+        return child(name, host, "-c", DIE_WITH_PARENT, *command(role, plan))
     return child(name, host, str(WORKER), role, replace(plan, interface=host.address).dump())
 
 

@@ -77,6 +77,10 @@ class System:
     """Something that keeps events for subscribers that fall behind."""
     tuning: Mapping[str, Any] = field(default_factory=dict)
     """Settings of Gossamer's protocol."""
+    order: str = "fifo"
+    """Gossamer's order."""
+    command: Callable[[str, Plan], Sequence[str]] | None = None
+    """A program of its own in place of `live_worker.py`, which takes the same orders: its arguments, from the role."""
     bare: bool = False
     """Not a system, only what the machine needs to transport events: a lower bound for latencies, and not a peer."""
 
@@ -348,9 +352,10 @@ def _settings(plan: Plan) -> Any:
     import gossamer
 
     trust = {"key": plan.key} if SYSTEMS[plan.system].sealed else {"insecure": True}
-    tuning = SYSTEMS[plan.system].tuning
+    system = SYSTEMS[plan.system]
+    address = f"239.192.77.7:{plan.port}"
     return gossamer.Settings(
-        address=f"239.192.77.7:{plan.port}", interface=plan.interface, **trust, **({"tuning": tuning} if tuning else {})
+        address=address, interface=plan.interface, order=system.order, tuning=dict(system.tuning), **trust
     )
 
 
@@ -388,6 +393,7 @@ SYSTEMS = {
             "sealed", "Gossamer, sealed", *_OURS, asynchronous=True, ours=True, sealed=True, logger=_gossamer_logger
         ),
         System("hashed", "Gossamer, hashed", *_OURS, asynchronous=True, ours=True, tuning={"buffering": "hashed"}),
+        System("total", "Gossamer, one order", *_OURS, asynchronous=True, ours=True, order="total"),
         System(
             "unpaced",
             "Gossamer, sealed, no pace",

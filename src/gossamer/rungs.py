@@ -58,6 +58,7 @@ from gossamer.membership.synchronous import Synchronous
 from gossamer.ordering.fifo import Fifo
 from gossamer.ordering.none import Unordered
 from gossamer.ordering.total import Central, Total
+from gossamer.ordering.two_phase import TwoPhase
 from gossamer.repair.absences import Absences
 from gossamer.repair.acknowledged import Acknowledged
 from gossamer.repair.coordinator import Coordinator
@@ -95,6 +96,7 @@ ORDERS: Final[Mapping[str, type[Order]]] = {
     "fifo": Fifo,
     "total": Total,
     "central": Central,
+    "two-phase": TwoPhase,
 }
 STABILITIES: Final[Mapping[str, type[Rung]]] = {
     "aged": AgedStability,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from gossamer.core.ids import ALL_CHANNELS, channel_of
 from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
 from gossamer.core.packets import Packet
-from gossamer.core.places import GraphClosed, PlacesWanted, Sites
+from gossamer.core.places import GraphClosed, Places, PlacesWanted, Sites
+from gossamer.core.priorities import Decided
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import NewView
 from gossamer.logging.logger import Logger
@@ -122,6 +124,7 @@ PRIMARY_GONE = scenario(
     ordering="total",
     order_patience=0.3,
 )
+TWO_PHASES = scenario("rpbcast", loggers=0, membership="static", ordering="two-phase")
 TWO_CUT_OFF = scenario(
     "rpbcast",
     [{"at": 0.5, "kind": "partition", "members": [[0, 3, 4, 5], [1, 2]], "for": 1.5}],
@@ -500,6 +503,46 @@ class PrimaryThatRenumbers(Rewrites):
         return super().step(now, happened)
 
 
+class KeepsForAClosedGraph(Rewrites):
+    """A Close that is not ordered: a site that has closed a graph still keeps what its primary gives."""
+
+    def step(self, now, happened):
+        if isinstance(happened, Heard) and isinstance(happened.message, Places) and self.order.sequence.graph:
+            self.order.sequence.promised = happened.message.graph, happened.source
+        return super().step(now, happened)
+
+
+class SourcesSwitchEarly(Stack):
+    """A new primary gives places to what sources sent last, and then to what they had sent to the old one."""
+
+    def step(self, now, happened):
+        sequence = self.order.sequence
+        if sequence.graph > 1 and "place" not in vars(sequence):
+            sequence.place = partial(self._place_last_first, sequence, sequence.place)
+        return super().step(now, happened)
+
+    def _place_last_first(self, sequence, place, now, senders, out):
+        placed = sequence.log.placed
+        before = {sender: placed.get(sender, -1) for sender in senders}
+        for sender in senders:
+            placed[sender] = max(before[sender], self.streams.prefix_of(sender) - 1)
+        place(now, senders, out)
+        placed.update(before)
+        place(now, senders, out)
+
+
+class DeliversByItsOwnPriority(Stack):
+    """In two-phase order: one member does not wait for what the sender decides."""
+
+    def step(self, now, happened):
+        effects = list(super().step(now, happened))
+        if self.me == 4 and self.order._proposed:
+            mine = dict(self.order._proposed)
+            for (stream, number), priority in mine.items():
+                self.order._told_decided(now, stream, Decided(stream, {number: priority}), effects)
+        return effects
+
+
 class NeverAsksForPlaces(Stack):
     def step(self, now, happened):
         effects = super().step(now, happened)
@@ -543,6 +586,9 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (SettlesAlone, PRIMARY_CUT_OFF, "agreement", "delivered packet"),
     (OpensWithoutMost, TWO_CUT_OFF, "reliable-multicast", "neither delivered nor reported lost"),
     (PrimaryThatRenumbers, PRIMARY_GONE, "agreement", "delivered packet"),
+    (KeepsForAClosedGraph, PRIMARY_GONE, "agreement", "delivered packet"),
+    (SourcesSwitchEarly, PRIMARY_GONE, "fifo", ""),
+    (DeliversByItsOwnPriority, TWO_PHASES, "agreement", "member 4"),
     (NeverAsksForPlaces, ONE_ORDER, "reliable-multicast", "neither delivered nor reported lost"),
     (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]

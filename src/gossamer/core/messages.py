@@ -12,6 +12,7 @@ from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.places import (
+    BranchEnded,
     CloseGraph,
     EnterOrder,
     GraphClosed,
@@ -21,6 +22,7 @@ from gossamer.core.places import (
     PlacesWanted,
     Unplaced,
 )
+from gossamer.core.priorities import Decided, HighestPriority, Proposed
 from gossamer.core.questions import Call, Challenge, Here, Probe, Profile, Proof, Where, WhoKeeps
 from gossamer.core.views import (
     ChannelsSeen,
@@ -488,4 +490,8 @@ Message = (
     | CloseGraph
     | GraphClosed
     | Unplaced
+    | BranchEnded
+    | Proposed
+    | Decided
+    | HighestPriority
 )

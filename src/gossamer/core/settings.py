@@ -49,9 +49,9 @@ class ProtocolSettings:
     ordering: str = setting(
         "none",
         "The order in which packets reach the application: as they arrive, each sender's as sent, or all packets at all"
-        " members in one order, which is given by the primary of a propagation graph (002) or by one member for all"
-        " channels.",
-        choices=("none", "fifo", "total", "central"),
+        " members in one order, which is given by the primary of a propagation graph (002), by one member for all"
+        " channels, or by priorities that all receivers propose and the sender decides (simulations only).",
+        choices=("none", "fifo", "total", "central", "two-phase"),
     )
     stability: str = setting(
         "none",

@@ -5,6 +5,8 @@ from gossamer.ordering.place_log import PLACES_MAX
 
 GRAPHS_MAX = 1 << 60
 """No group comes so far."""
+GRAPHS_AHEAD = 1 << 20
+"""So many graphs no member misses. Nobody can use up the numbers by steps of this size."""
 
 
 class Closing:

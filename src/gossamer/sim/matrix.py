@@ -75,7 +75,7 @@ _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that
     },
     "adaptive": {"no": {}, "yes": {"adaptive": True}},
     "stability": {word: {"stability": word} for word in ("none", "aged", "acknowledged", "polled")},
-    "ordering": {word: {"ordering": word} for word in ("none", "fifo", "total", "central")},
+    "ordering": {word: {"ordering": word} for word in ("none", "fifo", "total", "central", "two-phase")},
     "recovery": {word: {"recovery": word} for word in ("at-most-once", "at-least-once")},
     "channels": {"one": {}, "several": {"channels": 4}},
 }
