@@ -46,3 +46,9 @@ def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], 
         home.do(lambda: acknowledge(self))
 
     return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})
+
+
+def bound(items: list[Any], kind: type[Event]) -> list[Any]:
+    """The same items; the events among them are of this class."""
+    make = tuple.__new__
+    return [make(kind, item) if isinstance(item, Event) else item for item in items]

@@ -7,7 +7,7 @@ from weakref import ref
 from gossamer.core.errors import Misuse
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import acknowledged_type, blocking_type
+from gossamer.live.bound import acknowledged_type, blocking_type, bound
 from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import QUEUE, Mail
@@ -74,11 +74,9 @@ class Worker:
         for event in events:
             self.queue.done(event.sender, event.seqno)
 
-    def bound(self, item: Item, *, blocking: bool = False) -> Item:
-        """The same item; an event of it can be acknowledged."""
-        if not isinstance(item, Event):
-            return item
-        return tuple.__new__(self._types[blocking_type if blocking else acknowledged_type], item)
+    def bound(self, items: list[Item], *, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged."""
+        return bound(items, self._types[blocking_type if blocking else acknowledged_type])
 
     def _done(self, event: Event) -> None:
         place = event.sender, event.seqno

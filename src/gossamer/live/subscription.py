@@ -79,8 +79,8 @@ class Acknowledging(Protocol):
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these, to acknowledge them one by one or together."""
 
-    def bound(self, item: Item, *, blocking: bool = False) -> Item:
-        """The same item; an event of it can be acknowledged."""
+    def bound(self, items: list[Item], *, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged."""
 
     async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
         """All that was taken is done, but for the last so many items."""
@@ -312,15 +312,16 @@ class Subscription:
             raise Timeout(f"nothing came within {timeout} s") from None
 
     async def __anext__(self) -> Item:
-        if not self._reading:
+        while not self._reading:  # what has come may all be too old
             while not self._items:
                 await self._fetch()
-            self._reading, self._position = self._taken(one_by_one=True), 0
+            taken = self._taken(one_by_one=True)
+            self._reading, self._position = taken if self.acks is None else self.acks.bound(taken), 0
         item = self._reading[self._position]
         self._position += 1
         if self._position == len(self._reading):
             self._reading = []
-        return item if self.acks is None else self.acks.bound(item)
+        return item
 
     async def batches(self, timeout: float | None = None) -> AsyncIterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
@@ -333,7 +334,7 @@ class Subscription:
 
     async def _take(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         try:
-            while not self._items and not self._reading:
+            while not (found := self.rest(one_by_one=one_by_one)):
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
                     await self._fetch()
                 else:
@@ -343,7 +344,7 @@ class Subscription:
             return None
         except TimeoutError:
             raise Timeout(f"nothing came within {timeout} s") from None
-        return self.rest(one_by_one=one_by_one)
+        return found
 
     def rest(self, *, one_by_one: bool = False) -> list[Item]:
         """Everything that is there, perhaps nothing; does not wait. Events of a batch are acknowledged by `commit`."""

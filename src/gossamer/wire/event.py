@@ -1,6 +1,6 @@
 """An event as a subscriber gets it, and its place in the one order of a group that has one."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import count, groupby, repeat
 from operator import add, itemgetter
 from typing import Any, Final, NamedTuple
@@ -87,14 +87,23 @@ class PlacedEvent(Event):
         return f"{Event(*self[:6])!r} at {self.place}"
 
 
-def in_places(events: list[Event], first: int, place: int, under: int = -1) -> list[Event]:
-    """The same events, of packets from `first` on, with their places from `place` on; without a call for each.
+Where = Callable[[int], tuple[int, ...]]
+"""From the number of a packet to its place."""
+
+
+def places_from(first: int, place: int, under: int = -1) -> Where:
+    """The places of packets from `first` on, which follow on from `place`.
 
     Places of a branch come after the place `under` of the trunk, and before the next one.
     """
+    before = place - first
+    return (lambda seqno: (before + seqno, 0)) if under < 0 else (lambda seqno: (under, 1 + before + seqno))
+
+
+def in_places(events: list[Event], where: Where, kind: type[Event] = PlacedEvent) -> list[Event]:
+    """The same events as `kind`, with their places; without a call for each."""
     placed: list[Event] = []
     for seqno, of_packet in groupby(events, _SEQNO):
-        at = place + seqno - first
-        where = zip(repeat(at if under < 0 else under), repeat(0 if under < 0 else 1 + at), count(), strict=False)
-        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
+        places = zip(*map(repeat, where(seqno)), count(), strict=False)
+        placed += map(tuple.__new__, repeat(kind), map(add, of_packet, places))
     return placed
