@@ -51,6 +51,7 @@ def lose_the_first_of_two(made: Table) -> None:
 @pytest.mark.parametrize("round_trip", [0.01, 0.1, 0.4])
 def test_what_is_on_its_way_is_asked_for_again_only_after_a_round_trip(round_trip):
     made = table(round_trip)
+    overtake(made, 0.0)  # gaps do not wait any more
     lose_the_first_of_two(made)
     first, second, *_ = asked_by(made, 1, 3 * round_trip + 0.02)
     assert first == pytest.approx(round_trip + 0.001, abs=0.0025)
@@ -109,6 +110,14 @@ def test_a_packet_that_was_only_overtaken_is_not_asked_for_once_the_link_is_know
     assert [overtake(made, late) for late in (0.004, 0.003, 0.004, 0.001)] == [[]] * 4
     lose_the_first_of_two(made)
     assert asked_by(made, 1, 0.01) == pytest.approx([0.0045], abs=0.002)  # a loss is, a little later
+
+
+def test_the_first_gaps_of_a_long_line_may_be_late_packets():
+    made = table(0.4)
+    assert overtake(made, 0.09) == []
+    made = table(0.4)
+    lose_the_first_of_two(made)
+    assert asked_by(made, 1, 0.15)[0] == pytest.approx(0.1, abs=0.002)
 
 
 def test_a_gap_waits_no_longer_than_an_answer_takes():

@@ -172,3 +172,66 @@ def test_a_logger_that_was_restarted_replaces_the_lies_in_its_log():
     publish(table, FAR + 5)
     table.wait(5.0)
     assert has_everything(table, FAR + 6)
+
+
+def publish_without(table: Table, away: int, count: int) -> None:
+    """One member hears nothing of it, and is not heard."""
+    for _ in range(count):
+        table.publish(SENDER)
+        while table.letters:
+            table.pass_on(lambda letter: away not in (letter.to, letter.source))
+
+
+@pytest.mark.parametrize("away", [READER, LOGGER])
+@pytest.mark.parametrize("ahead", [250, 100, 33])
+def test_a_lie_is_noticed_by_a_member_that_was_away_until_its_sender_had_come_near(away, ahead):
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
+    publish_without(table, away, FAR - ahead)
+    publish(table, 2 * ahead)
+    table.wait(5.0)
+    assert has_everything(table, FAR + ahead + 1)
+
+
+def test_a_lie_near_its_sender_is_noticed_if_it_was_told_some_time_ago():
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, 5, LIE)))
+    table.wait(0.5, pass_on=False)
+    publish(table, 10)
+    table.wait(5.0)
+    assert has_everything(table, 11)
+
+
+def test_a_logger_that_is_restarted_near_a_lie_asks_at_once():
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
+    publish_without(table, LOGGER, FAR - 10)
+    table.seat(LOGGER, (SENDER, READER, LOGGER), Started({}, logged=table.holdings(LOGGER)))
+    publish(table, 20)
+    table.wait(5.0)
+    assert has_everything(table, FAR + 11)
+
+
+def test_a_lie_is_replaced_in_the_log_though_its_sender_passes_it_while_it_is_asked():
+    table = table_of()
+    tell(table, LOGGER, SENDER, Data(Packet(SENDER, FAR, LIE)))
+    table.publish(SENDER)
+    table.pass_on(lambda letter: isinstance(letter.message, Data))
+    table.pass_on(lambda letter: isinstance(letter.message, Where))
+    answers = table.take(Here)
+    for _ in range(FAR):
+        table.publish(SENDER)
+        table.pass_on(lambda letter: isinstance(letter.message, Data))
+    for answer in answers:
+        table.hand(answer)
+    table.wait(5.0)
+    assert len(answers) == 1
+    assert has_everything(table, FAR + 2)
+
+
+def test_packets_that_overtake_each_other_a_little_raise_no_doubt():
+    table = table_of()
+    table.publish(SENDER, 32)
+    for letter in reversed(table.take(Data)):
+        table.hand(letter)
+    assert not table.take(Where)

@@ -48,6 +48,7 @@ REGISTRY = re.compile(
 WORKPLACE = re.compile(
     r"(?<![\w.])/wo" + r"rk/|\bsha" + r"red/[A-Z]+\.md|\bissues sh" + r"ow\b|/opt/(wheels|py" + r"pi)"
 )
+CHANGING = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 SKIPPED_DIRECTORIES = {".git", ".venv", ".hypothesis", "build", "dist", "runs", "__pycache__"}
 
 Finding = tuple[int, str]
@@ -143,9 +144,28 @@ def is_set(node: ast.expr) -> bool:
 
 
 def keeps_no_global_state(tree: ast.Module) -> Iterator[Finding]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            yield node.lineno, "a pure package has no global state: keep it in an object, or in `Ladder.siblings`"
+    """A heuristic: `global`, and tables of the module that its functions change."""
+    advice = "a pure package has no global state: keep it in an object, or in `Ladder.siblings`"
+    tables = {target.id for node in tree.body for target in targets_of(node) if isinstance(target, ast.Name)}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Global) or changed_by(node) in tables:
+                yield node.lineno, advice
+
+
+def targets_of(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.Assign):
+        return node.targets
+    return [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+def changed_by(node: ast.AST) -> str:
+    """The name of what an item is put into, or a changing method is called of."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        return node.value.id if isinstance(node.value, ast.Name) else ""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        return node.func.value.id if node.func.attr in CHANGING else ""
+    return ""
 
 
 RULES: list[Rule] = [has_docstring, functions_are_short, excepts_name_an_error, does_not_print]
@@ -289,6 +309,8 @@ def test_constraints_are_names_and_versions() -> None:
         (iterates_no_set, "y = [x for x in set(z)]"),
         (iterates_no_set, "y = list({x for x in z})"),
         (keeps_no_global_state, "def f():\n    global x\n    x = 1"),
+        (keeps_no_global_state, "x = {}\ndef f():\n    x[1] = 2"),
+        (keeps_no_global_state, "x: list = []\ndef f():\n    x.append(2)"),
     ],
 )
 def test_each_rule_catches_what_it_forbids(rule: Rule, code: str) -> None:

@@ -300,7 +300,7 @@ class Stack:
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
             return  # it would have to wait
-        if happened.phase == FIRST_PASS and stream.is_ahead_of(happened.last):
+        if happened.phase == FIRST_PASS and stream.is_ahead_of(now, happened.last):
             asked = self.gaps.doubt(now, sender, happened.first, out)
             if asked and stream.abandoned.around(happened.first - 1) is not None:
                 return  # its turn may not have come: as if it had been lost, until it is known what was a lie

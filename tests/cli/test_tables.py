@@ -107,3 +107,21 @@ def test_a_shortened_name_keeps_its_beginning_and_its_end():
     assert shortened("short", 12) == "short"
     assert shortened("a-very-long-host-name-12345", 15) == "a-very-…e-12345"
     assert len(shortened("x" * 50, 15)) == 15
+
+
+def test_members_of_a_group_with_a_channel_map_show_what_they_listen_to():
+    uses = {"map": 3, "step": "uses", "listening": [1, 4]}
+    behind = {"map": None, "step": None, "listening": []}
+    profiles = [profile(1, "ann", channels=uses), profile(2, "bob", channels=uses | {"step": "knows"})]
+    profiles += [profile(3, "cis", channels=behind), profile(4, "log", channels=uses) | {"logger": True}]
+
+    lines = [" ".join(line.split()) for line in shown(ledger("group quotes", profiles))]
+
+    at = lines.index("channels")
+    assert lines[at + 4 : at + 8] == [
+        "ann version 3 1, 4",
+        "bob version 3 (knows it) 1, 4",
+        "cis none none but 0",
+        "log * version 3 all",
+    ]
+    assert "channels" not in shown(ledger("group quotes", [profile(3, "cis", channels=behind)]))

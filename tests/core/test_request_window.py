@@ -26,6 +26,7 @@ class Path:
     busy: float = 0.0
     """How long the server is busy with other things, on average, before it looks at a request; rarely not at all."""
     limit: int = 2048
+    queue: int = QUEUE
     known: float = 0.0
     """What the member thinks that the link carries, as a share of what it does."""
     asking: Asking = field(init=False)
@@ -60,7 +61,7 @@ class Path:
         waiting = max(0.0, free - at) * self.rate
         self.sent += 1
         self.longest = max(self.longest, int(waiting))
-        if waiting > QUEUE:
+        if waiting > self.queue:
             self.dropped.append(at)
             return free
         free = max(free, at) + 1 / self.rate
@@ -90,6 +91,13 @@ def test_random_losses_do_not_shrink_the_window(delay: float) -> None:
     path = Path(rate=8333, delay=delay, loss=0.05).run(3.0)
     assert path.use(1.0, 3.0) > 0.9
     assert path.sent < 1.01 * len(path.came) / 0.95 + 2 * path.asking.limit  # and nothing is asked for twice
+
+
+@pytest.mark.parametrize("queue", [40, 80])
+def test_requests_find_the_size_of_a_queue_that_is_too_short_to_show_in_the_delay(queue: int) -> None:
+    path = Path(rate=8333, delay=0.02, queue=queue).run(4.0)
+    assert path.use(1.0, 4.0) > 0.95
+    assert len([at for at in path.dropped if at > 1.0]) < 0.01 * path.sent
 
 
 def test_a_server_that_is_busy_is_no_full_path() -> None:

@@ -134,6 +134,25 @@ def test_one_that_joins_later_knows_the_map_before_it_subscribes():
     run(story())
 
 
+def test_a_channel_may_be_given_an_address():
+    async def story():
+        given = settings(channel_addresses=("239.192.78.101", "239.192.78.7"))
+        async with joined(2, given) as groups:
+            a, b = groups
+            a.install_channels(FIRST)
+            await in_use(groups, 1)
+            subscription = b.subscribe("x.2", "y.1")
+            await until(lambda: listening(b) == [2, 3])
+            heard = [sock.getsockname()[0] for sock in b._member.sockets._channels.values()]
+            base = given.address.rpartition(":")[0]
+            assert heard == ["239.192.78.7", f"{base.rpartition('.')[0]}.{int(base.rpartition('.')[2]) + 3}"]
+            a.publish("x.2", b"by channel 2")
+            assert [event.payload for event in await collect(subscription, 1)] == [b"by channel 2"]
+            assert b.stats()["first_pass"] == 1
+
+    run(story())
+
+
 def test_the_past_of_a_channel_comes_from_a_logger_that_was_restarted(tmp_path: Path):
     async def story():
         place = settings()
@@ -201,6 +220,27 @@ def test_a_channel_that_cannot_be_heard_is_repaired(monkeypatch: pytest.MonkeyPa
             assert [int(event.payload) for event in await collect(subscription, 20)] == list(range(20))
             assert b.stats()["dropped"]["channels that cannot be heard"] == 1
             assert b.stats()["first_pass"] == 0
+
+    run(story())
+
+
+def test_a_member_may_listen_to_more_channels_than_one_socket_may_join_groups():
+    limit = int(Path("/proc/sys/net/ipv4/igmp_max_memberships").read_text())
+    count = min(limit + 10, 127)
+    many = ChannelMap(1, count + 1, tuple(Rule(f"s.{n}", n) for n in range(1, count + 1)))
+
+    async def story():
+        async with joined(2, settings()) as groups:
+            a, b = groups
+            a.install_channels(many)
+            await in_use(groups, 1)
+            subscription = b.subscribe("s.*")
+            await until(lambda: listening(b) == list(range(1, count + 1)))
+            for n in range(1, count + 1):
+                a.publish(f"s.{n}", b"")
+            events = await collect(subscription, count)
+            assert sorted(event.channel for event in events) == list(range(1, count + 1))
+            assert "channels that cannot be heard" not in b.stats()["dropped"]
 
     run(story())
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
 
 import gossamer
 from gossamer.cli.ids import with_ids
-from gossamer.core import names
 from gossamer.core.messages import MemberEntry
+from gossamer.live import names
 from gossamer.live.probe import probe
 from gossamer.wire.fields import ENTRY
 from tests.live.members import GROUP, run, settings, until
@@ -35,6 +36,7 @@ def test_an_event_says_what_its_sender_is_called():
             while events[-1].subject != "a":
                 events.append(await anext(heard))
             assert events[-1].source == "Ärger"
+            assert pickle.loads(pickle.dumps(events[-1])) == events[-1]
             assert events[-1].sender == other.me
 
     run(story())

@@ -497,6 +497,24 @@ def test_a_sender_may_say_sooner_than_after_a_round_that_it_is_idle():
     assert not table.take(Heartbeat)  # it was said once
 
 
+def test_a_sender_that_publishes_regularly_says_only_after_two_of_its_pauses_that_it_is_idle():
+    """A deviation: its next packet says as much as a heartbeat would. Reference: 000 §5.1"""
+    table = rpbcast(idle_after=0.01)
+    table.publish(0)
+    table.wait(0.015)
+    table.take(Heartbeat)
+    for _ in range(5):
+        table.publish(0)
+        table.wait(0.015, pass_on=False)
+        assert not table.take(Heartbeat)
+    table.wait(0.016, pass_on=False)
+    assert {beat.message.last for beat in table.take(Heartbeat)} == {5}
+    table.wait(0.01, pass_on=False)  # now it is slow
+    table.publish(0)
+    table.wait(0.011, pass_on=False)
+    assert {beat.message.last for beat in table.take(Heartbeat)} == {6}
+
+
 def test_one_that_is_rarely_drawn_is_told_of_a_signature_that_others_have_heard_often():
     """Reference: 000 §5.1"""
     table = rpbcast()

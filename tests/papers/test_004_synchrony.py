@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gossamer.buffering.until_stable import UntilStable
-from gossamer.core.effects import JoinAnew
+from gossamer.core.effects import BecomeStranger, JoinAnew
 from gossamer.core.ranges import RangeSet
 from gossamer.core.schema import SettingError
 from gossamer.presets import preset
@@ -249,19 +249,65 @@ def test_a_member_that_lacks_what_nobody_keeps_leaves_and_joins_anew(seed, monke
     assert noted(made, "crash", "lost")
 
 
-def told_to_join_anew(made: Scenario) -> list[tuple[int, str]]:
-    """The members that had to, and what each was told."""
-    found: list[tuple[int, str]] = []
+def effects_of(made: Scenario, kind: type) -> list[tuple[int, Any]]:
+    """Members, and what each did of that kind; the specifications hold."""
+    found: list[tuple[int, Any]] = []
 
     class Watched(Stack):
         def step(self, now: float, happened: Any) -> Any:
             effects = super().step(now, happened)
-            found.extend((self.me, effect.reason) for effect in effects if isinstance(effect, JoinAnew))
+            found.extend((self.me, effect) for effect in effects if isinstance(effect, kind))
             return effects
 
     result = traced(made, make_stack=lambda me, members, rng: Watched(me, members, made.protocol, rng, observed=True))
     assert (result["violations"], result["outstanding"]) == ([], 0)
     return found
+
+
+def told_to_join_anew(made: Scenario) -> list[tuple[int, str]]:
+    """The members that had to, and what each was told."""
+    return [(member, effect.reason) for member, effect in effects_of(made, JoinAnew)]
+
+
+def left(made: Scenario) -> list[tuple[int, str]]:
+    """The members that left, and why what each published last may not be everywhere."""
+    return [(member, effect.unfinished) for member, effect in effects_of(made, BecomeStranger)]
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_a_member_leaves_in_order_though_it_misses_how_its_last_view_ended(seed):
+    """It asks again, and is told the cut of that view. Reference: 004 §3"""
+    assert sorted(left(scenario("churn", "loss.member=0.2", seed=seed))) == [(0, ""), (1, ""), (3, "")]
+
+
+def test_a_member_that_is_excluded_while_it_leaves_has_not_left_in_order():
+    """What it published last belongs to no view. Reference: 003 §8, 004 §2"""
+    leaves = Fault(at=2.4, kind="leave", members=(1,))
+    made = scenario("partition")
+    [(member, why)] = left(dataclasses.replace(made, fault=(*made.fault, leaves)))
+    assert member == 1
+    assert "excluded from view 2: not heard" in why
+
+
+@pytest.mark.parametrize("seed", [17, 98, 133, 145])
+def test_where_few_keep_packets_members_leave_and_are_left_out_at_the_same_time(seed):
+    """A leaver is left out; nobody but leavers would go on; more comes than was said. Reference: 003 §8"""
+    expect_synchrony(scenario("any", *KEPT["by some"], seed=seed))
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_the_member_that_stays_learns_of_the_view_that_leavers_have_decided(seed):
+    """Two of three leave: together they are most, and the third cannot go on without knowing what they agreed to."""
+    table = {
+        "seed": seed,
+        "topology": {"kind": "lan", "members": 3},
+        "loss": {"member": 0.3},
+        "traffic": {"senders": 3, "rate": 60.0},
+        "protocol": {"name": "virtual-synchrony", "exclude_after": 2.0},
+        "fault": [{"at": 1.0, "kind": "leave", "members": [0, 1]}],
+        "linger": 60.0,
+    }
+    assert views(parse(table))[-1][3] == "2"
 
 
 def test_with_few_bufferers_what_nobody_keeps_is_a_partition_in_the_membership():

@@ -103,6 +103,15 @@ def test_what_members_said_over_time_is_taken_together(tmp_path: Path) -> None:
     assert read_interests(tmp_path) == READ
 
 
+def test_what_members_said_may_be_appended_to_one_file(tmp_path: Path) -> None:
+    """As by `gossamer stats quotes --json >> interests.json`, now and then."""
+    first = [profile("ann", 1, ["quotes.a"]), profile("bob", 2, ["news.>"])]
+    second = [profile("ann", 9, ["quotes.b"]), profile("log", 3, [">"], logger=True), profile("cis", 4, ["quotes.b"])]
+    (tmp_path / "interests.json").write_text("".join(json.dumps(told) + "\n" for told in (first, second)))
+
+    assert read_interests(tmp_path / "interests.json") == READ
+
+
 def test_two_members_with_one_name_are_two(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text(json.dumps([profile("ann", 1, ["a"]), profile("ann", 2, ["a"])]))
 

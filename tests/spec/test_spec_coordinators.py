@@ -22,8 +22,9 @@ def got(t: float, who: int, seqno: int, kind: str = "deliver", peer: int = -1, p
     return (round(t * S), who, kind, 9, seqno, peer, 0, phase)
 
 
-def found(name: str, rows: list[Row]) -> list[str]:
-    report = check_rows([rows_from(sorted(rows, key=lambda row: row[0]))], SETTLE, [name])
+def found(name: str, rows: list[Row], promises: tuple[str, ...] = ()) -> list[str]:
+    metadata = SETTLE | ({"promises": list(promises)} if promises else {})
+    report = check_rows([rows_from(sorted(rows, key=lambda row: row[0]))], metadata, [name])
     return [violation.message for violation in report.violations]
 
 
@@ -73,6 +74,28 @@ def test_what_one_member_of_a_side_has_the_others_have():
 
 def test_what_has_just_come_may_not_be_everywhere_yet():
     assert found("same-messages", [*GROUP, got(8.5, 0, 0), member(9, 0, "drop")]) == []
+
+
+def test_what_a_sender_forgot_need_not_be_everywhere_where_loggers_believe_that_it_never_was():
+    rows = [*GROUP, member(0, 9), *(got(1.0, who, 0) for who in (0, 1, 9)), member(2, 9, "crash", "lost")]
+    rows += [member(3, 9, "recover", "lost"), member(9, 0, "drop")]
+    assert found("same-messages", rows, ("durable",)) == []
+    assert len(found("same-messages", rows)) == 2
+    later = [*rows, *(got(4.0, who, 7) for who in (0, 1, 2))]
+    assert found("same-messages", later, ("durable",)) == [
+        "member 3 lacks 1 packets of 9, the first 7, which others of its side have"
+    ]
+
+
+def test_what_was_lacking_before_its_sender_lost_its_memory_is_found():
+    rows = [*GROUP, member(0, 9), *(got(1.0, who, 0) for who in (0, 1, 9)), member(6, 9, "crash", "lost")]
+    assert len(found("same-messages", rows, ("durable",))) == 2
+
+
+def test_members_that_were_apart_have_as_long_to_catch_up_as_they_were():
+    apart = [*GROUP, member(1, 3, "side", "2"), *(got(2.0, who, 0) for who in (0, 1, 2)), member(5, 3, "side", "0")]
+    assert found("same-messages", [*apart, member(10.9, 0, "leave"), got(11, 3, 0), member(30, 1, "drop")]) == []
+    assert len(found("same-messages", [*apart, member(11.1, 0, "leave"), got(12, 3, 0), member(30, 1, "drop")])) == 1
 
 
 def test_sides_need_not_have_the_same():

@@ -229,6 +229,8 @@ def _summary(found: dict[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column()
     table.add_row("group", escape(found["group"]) or "-")
+    if not found["channels"]:
+        table.add_row("channels", "from before there were channels: all of it is of channel 0")
     table.add_row("packets", f"{found['packets']:,}")
     table.add_row("on disk", f"{_size(found['bytes'])}, in a file of {_size(found['file_bytes'])}")
     table.add_row("created", ago(found["created_ns"]))

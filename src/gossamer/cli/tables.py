@@ -36,7 +36,7 @@ def ledger(title: str, profiles: list[dict[str, Any]], width: int = WIDTH) -> Re
         table.add_column(column, justify="right", no_wrap=True)
     for name, row in zip(names, cells, strict=True):
         table.add_row(escape(shortened(name, room)), *row)
-    return Group(table, *(remark for profile in profiles for remark in _remarks(profile)))
+    return Group(table, *_listening(profiles), *(remark for profile in profiles for remark in _remarks(profile)))
 
 
 def senders(profiles: list[dict[str, Any]]) -> Table:
@@ -95,6 +95,22 @@ def _numbers(one: dict[str, Any], columns: list[str]) -> list[int]:
         "drops": sum(one["dropped"].values()),
     }
     return [by_column[column] for column in columns]
+
+
+def _listening(profiles: list[dict[str, Any]]) -> list[RenderableType]:
+    """Which channels each member listens to, besides channel 0, if the group has a channel map."""
+    told = [(profile, profile["stats"].get("channels", {})) for profile in profiles]
+    if all(channels.get("map") is None for _, channels in told):
+        return []
+    table = _table("channels")
+    for name in ("member", "map", "listens to"):
+        table.add_column(name, overflow="fold")
+    for profile, channels in told:
+        version = "none" if channels.get("map") is None else f"version {channels['map']}"
+        step = "" if channels.get("step") in ("uses", None) else f" ({channels['step']} it)"
+        heard = "all" if profile["logger"] else ", ".join(map(str, channels.get("listening", ()))) or "none but 0"
+        table.add_row(escape(shortened(_name(profile), _NAME_MIN + _NAME_TAIL)), version + step, heard)
+    return [table]
 
 
 def _remarks(profile: dict[str, Any]) -> list[str]:

@@ -269,13 +269,24 @@ class Asking:
         self._asked = difference(self._asked, gone)
         self._asked_count -= count(gone)
 
+    def answered(self, now: float, asked_at: float, wanted: PacketSets, missing: PacketSets) -> None:
+        """The request for `wanted` is over; these of them have not come."""
+        if self._window is not None:
+            self._window.answered(now, asked_at, count(wanted), count(missing))
+
+    def timeout(self) -> float:
+        """How long an answer of many packets may take; 0 if nothing is known of that."""
+        return 0.0 if self._window is None else self._window.timeout()
+
     def overdue(self, now: float) -> float:
         """Do not wait for what should have come by now; returns when to look again."""
         if self._window is None:
             return inf
         timeout = self._window.timeout()
         while self._requests and self._requests[0].at + timeout <= now:
-            self.did_not_come(self._requests.popleft().wanted)
+            request = self._requests.popleft()
+            self.answered(now, request.at, request.wanted, self.still(request.wanted))
+            self.did_not_come(request.wanted)
         return self._requests[0].at + timeout if self._requests else inf
 
     def tick(self, now: float) -> None:

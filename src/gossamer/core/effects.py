@@ -255,7 +255,13 @@ class BecomeMember:
 
 @dataclass(slots=True)
 class BecomeStranger:
-    """The leave is complete: nobody keeps anything for this member any more."""
+    """The leave is complete: nobody keeps anything for this member any more.
+
+    If the group went on without it before it could leave, `unfinished` says why: what it published last may not have
+    reached everybody, as after a crash.
+    """
+
+    unfinished: str = ""
 
 
 @dataclass(slots=True)

@@ -204,7 +204,7 @@ class Gaps:
         """The sender itself says that it has come to `last`."""
         self.learn(now, sender, last, out)
         stream = self._streams.get(sender)
-        if stream is not None and stream.is_ahead_of(last) and owner_of(sender) != self._me:
+        if stream is not None and stream.is_ahead_of(now, last) and owner_of(sender) != self._me:
             self.doubt(now, sender, last + 1, out)
 
     def retract(self, now: float, sender: int, since: int, last: int, own: RangeSet, out: "Effects") -> None:
@@ -227,7 +227,7 @@ class Gaps:
             for hook in self._closed:
                 hook(now, sender, *part, out)
         for hook in self._retracted:
-            hook(now, sender, end)
+            hook(now, sender, last, own)
         for part in again.ranges():
             self._order.taken_back(sender, *part)
         for part in stream.missing.within(begin, end):

@@ -22,6 +22,7 @@ from gossamer.core.messages import Gossip
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.core.peers import Peers
+from gossamer.core.ranges import RangeSet
 from gossamer.core.repair_queue import RepairQueue
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
@@ -159,7 +160,8 @@ class Rung:
     def repaired(self, now: float, source: int, run: Run) -> None: ...  # they were missing, and `source` sent them
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None: ...  # no longer missing
     def collected(self, now: float, numbers: PacketSets, aged: bool, out: Effects) -> None: ...  # left the buffer
-    def retracted(self, now: float, sender: int, last: int) -> None: ...  # `sender` has not sent anything above `last`
+    def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
+        """`sender` had not sent anything above `last` when it was asked; `own` is what it has sent since."""
 
     def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None: ...  # all have those up to `last`
 

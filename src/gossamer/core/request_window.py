@@ -1,7 +1,7 @@
 """How many packets a member may have asked for at a time, so that the answers fill its path and no queue on it.
 
 A receiver knows best what its own path carries: it asks for as much as comes back without waiting on the way. The law
-is that of FAST TCP (Wei, Jin, Low and Hegde, 2006): once in a round trip, w becomes w * good / time + SPARE, halfway,
+is that of FAST TCP (Wei, Jin, Low and Hegde, 2006): once in a round trip, w becomes w * good / time + spare, halfway,
 where `time` is how long an answer took, from request to repair, and `good` is hardly more than it takes when nothing
 waits. Little's law makes that what the path holds, and a few packets more, which wait somewhere. The time is the
 shortest of the round trip: packets that come in a clump wait for each other, which is no sign of a full path, but then
@@ -11,8 +11,9 @@ round trip, by one for every fourth packet, so that no burst of requests makes a
 Not all delay is a queue that we have made: a logger may be busy with its disk. So the window also grows as long as that
 pays, and now and then to see whether it would.
 
-Packets that do not come say little: a line may be bad, and a peer may lack what it is asked for. Only if most of what
-was asked for has not come is the window halved. Delay says what loss cannot: that there is a queue.
+Packets that do not come say little: a line may be bad, and a peer may lack what it is asked for. Delay says what loss
+cannot: that there is a queue. Only if most of what was asked for has not come is the window halved; and where a queue
+is too short to show in the delay, the window is cut to what comes through it (`overflow`).
 
 A queue that others keep full does not go when we ask for less: a window that only looked at the delay would be left
 with next to nothing. If it is known what the path carries in all, we insist on half of that. On our own this changes
@@ -22,9 +23,9 @@ nothing, because half of what the path carries makes no queue.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gossamer.core.overflow import Overflow
+
 _FIRST, _LEAST = 32, 16
-SPARE = 20
-"""Packets that may wait on the way: 30 KB, if they are as long as Ethernet allows."""
 DELAY_S = 0.001
 """And what comes in this time, so that a fast path does not run dry between two turns of an event loop."""
 _JITTER = 1 / 16
@@ -80,11 +81,13 @@ class RequestWindow:
         "_limit",
         "_missed",
         "_needed",
+        "_overflow",
         "_patience",
         "_ratio",
         "_trust",
         "_turn",
         "_usual",
+        "_waits",
         "size",
     )
 
@@ -104,6 +107,8 @@ class RequestWindow:
         self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
         self._last = _Period(0.0, self.size, 0.0)
         self._turn = 0
+        self._overflow = Overflow()
+        self._waits = False  # whether answers have waited somewhere, before the last change
         self._fraction = 0.0  # of a packet by which the window has grown
         self._needed = False
 
@@ -128,6 +133,11 @@ class RequestWindow:
             self._patience = min(2 * self._patience, _PATIENCE_MAX)
             self._blind = 0
 
+    def answered(self, now: float, asked_at: float, asked: int, missing: int) -> None:
+        """A request for `asked` packets is over; so many of them have not come."""
+        if self._overflow.answered(now, asked_at, asked, missing, self.size, waiting=self._waits):
+            self._resize(round(self._overflow.within(self.size)))
+
     def measured(self, now: float, peer: int, seconds: float) -> None:
         """A packet has come from `peer` this long after it was asked for."""
         seconds = max(seconds, _CLOCK_S)
@@ -150,6 +160,7 @@ class RequestWindow:
         if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:
             self._best = {}, self._best[0]
             self._epoch = now
+            self._overflow.forget()
             self._resize(self.size // 4)  # what waits for us on the way would pass for the path's own time
         this, before = self._best
         this[peer] = min(seconds, this.get(peer, seconds))
@@ -164,12 +175,13 @@ class RequestWindow:
         elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
             size = _GROWTH * self.size
         else:
-            size = (self.size + self.size * self._ratio + SPARE) / 2
-        size = max(size, least)
+            size = (self.size + self.size * self._ratio + self._overflow.spare) / 2
+        size = self._overflow.within(max(size, least))
         if size < self.size or self._needed:
             self._resize(round(size))
         self._changes_at = now + (self._usual[0] if self._usual else 0.0)
         self._came = self._missed = 0
+        self._waits = self._ratio < 1.0
         self._ratio, self._needed = 0.0, False
 
     def _insisted(self) -> float:

@@ -68,6 +68,10 @@ class RoundTrips:
             return self.times[peer] + _VARIATIONS * self._varies[peer]
         return max((self.times[one] + _VARIATIONS * self._varies[one] for one in self.times), default=unknown)
 
+    def shortest(self, peer: int) -> float:
+        """How long the way to `peer` and back takes in itself; 0 if that is not known."""
+        return self._shortest.get(peer, 0.0)
+
     def is_far(self, peer: int) -> bool:
         """Whether the way to `peer` and back takes long in itself, 5 ms or more, however busy it is."""
         return self._shortest.get(peer, 0.0) >= _FAR_S

@@ -6,6 +6,7 @@ waiting to be delivered, or missing (Property 3.5). A number is never accepted t
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
+from math import inf
 
 from gossamer.core.ids import CHANNELS_MAX, channel_of, channels_in, owner_of, stream_of
 from gossamer.core.packet_sets import Horizon
@@ -15,8 +16,9 @@ from gossamer.core.settings import ProtocolSettings
 
 RATE_MAX = 1_000_000
 """No sender sends more packets in a second."""
-_LATE_PACKETS = 256
-"""A sender's own packets do not come later than this many others of it, unless those were not its own."""
+_LATE_PACKETS = 32
+_LATE_S = 0.25
+"""A sender's own packets do not come after more others of it, nor so long after them, unless those were not its own."""
 
 _RETIRED_MAX = 100_000
 """Of so many retired senders, the latest, it is known where they stopped."""
@@ -164,9 +166,15 @@ class Stream:
         self.changed()
         return begin, again
 
-    def is_ahead_of(self, last: int) -> bool:
-        """Whether more was seen of the sender than can be, if its own packets only come to `last` now."""
-        return last + _LATE_PACKETS < self.next and self.ended is None
+    def is_ahead_of(self, now: float, last: int) -> bool:
+        """Whether more was seen of the sender than can be, if its own packets only come to `last` now.
+
+        What was seen before we first looked, we began with: that can be of any age.
+        """
+        if self.ended is not None:
+            return False
+        seen, since, _ = self._known or (self.next, -inf, 0)
+        return last + _LATE_PACKETS < self.next or (last + 1 < seen and since + _LATE_S < now)
 
     def _unheard_since(self, number: int) -> int:
         """The first of the numbers right before `number` of which nothing came."""

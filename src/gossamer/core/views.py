@@ -5,6 +5,9 @@ from typing import ClassVar
 
 from gossamer.core.packet_sets import Horizon, PacketSets
 
+NAME_CHARACTERS_MAX = 100
+"""Of what people call a member."""
+
 
 @dataclass(slots=True)
 class MemberEntry:

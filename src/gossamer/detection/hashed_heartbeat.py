@@ -14,6 +14,7 @@ members that have not heard of it for a few rounds, so that those that lack its 
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from gossamer.core.declares import LAST_PACKETS, Declares
 from gossamer.core.effects import Multicast, Unicast
@@ -22,10 +23,15 @@ from gossamer.core.ladder import Effects, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Gossip, Heartbeat, Heartbeats
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Run
+from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.signature import Signature, combined
 
 _SILENT_ROUNDS = 4
+_USUAL_PAUSES = 2
+_PATIENCE = 4
+"""A sender that publishes at short intervals is not idle before this many of them have passed: its next packet says as
+much as a heartbeat would. But it takes no more than this many times as long as for others."""
 
 
 class _Turn:
@@ -62,6 +68,7 @@ class HashedHeartbeat(Rung):
         self._turns: dict[int, _Turn] = {0: _Turn()}  # by channel
         self._falls_idle: dict[int, float] = {}  # by stream of ours: when
         self._told: set[int] = set()  # those that were told of this signature
+        self._published: dict[int, float] = {}  # by stream of ours: when
         self._idle_after = ladder.settings.idle_after or ladder.settings.gossip_period
         self._timer = ladder.timer(self._fall_idle)
 
@@ -77,8 +84,15 @@ class HashedHeartbeat(Rung):
     def published(self, now: float, run: Run, out: Effects) -> None:
         """Active again."""
         self._active(run[0].sender, now)
-        self._falls_idle[run[0].sender] = now + self._idle_after
+        self._falls_idle[run[0].sender] = now + self._patience(now, run[0].sender)
         self._timer.set(min(self._falls_idle.values()))
+
+    def _patience(self, now: float, sender: int) -> float:
+        """How long after a packet of ours the stream is idle, if no other follows."""
+        shortest, longest = self._idle_after, _PATIENCE * self.ladder.settings.idle_after
+        pauses = _USUAL_PAUSES * (now - self._published.get(sender, -inf))
+        self._published[sender] = now
+        return max(shortest, pauses) if pauses <= longest else shortest
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """A sender is active while its packets come."""
@@ -127,10 +141,10 @@ class HashedHeartbeat(Rung):
         self._heard.pop(sender, None)
         self._stir(sender)
 
-    def retracted(self, now: float, sender: int, last: int) -> None:
+    def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
         """It rests at another number than we thought, if it does."""
         if self._idle.get(sender, -1) > last:
-            self._rest(sender, last)
+            self._rest(sender, max([last, *own.lasts[-1:]]))
 
     def revived(self, now: float, sender: int) -> None:
         """As if it had been heard just now."""
@@ -197,7 +211,7 @@ class HashedHeartbeat(Rung):
             stream = self.ladder.streams.get(sender)
             if sender in self.ladder.own or stream is None:
                 continue
-            if stream.next - 1 == last or (by_itself and stream.is_ahead_of(last)):
+            if stream.next - 1 == last or (by_itself and stream.is_ahead_of(now, last)):
                 self._rest(sender, last)
 
     def _notice_silence(self, now: float) -> None:

@@ -32,8 +32,10 @@ _PACKETS_MIN, _PACKETS_MAX = 3, 10
 _LOSS_MIN = 0.004
 _WAIT_MIN_S, _WAIT_MAX_S = 0.001, 0.01
 """How long after its first packet a block ends at the latest: half of a round trip, within these bounds."""
-_REPORT_FIRST, _REPORT_LOSSES, _REPORT_ROUNDS = 3, 8, 20
-"""A receiver reports after so many losses, sooner if it has never done so, or so many rounds if there were any."""
+_REPORT_LOSSES, _REPORT_ROUNDS = 8, 20
+"""A receiver reports after so many losses, or so many rounds if there were any; the very first loss at once."""
+_FIRST_OF = 10
+"""The first loss is one of this many packets, or of those that have come so far."""
 _REPORT_VALID_S = 5.0
 _WAITING_MAX = 16
 """Parities of each sender that wait until a second packet of their block has come otherwise."""
@@ -139,8 +141,7 @@ class ParityPass(Rung):
         if self._losses:
             self._choose(now)
         for sender in [*self._lost]:
-            enough = _REPORT_LOSSES if sender in self._has_reported else _REPORT_FIRST
-            if self._lost[sender] >= enough or number - self._since[sender][1] >= _REPORT_ROUNDS:
+            if self._lost[sender] >= _REPORT_LOSSES or number - self._since[sender][1] >= _REPORT_ROUNDS:
                 self._report(sender, out)
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
@@ -148,6 +149,10 @@ class ParityPass(Rung):
         sender = run[0].sender
         if phase is not FIRST_PASS:
             self._count_loss(sender, len(run))
+            if (
+                sender in self._lost and sender not in self._has_reported
+            ):  # until it knows, every loss takes a round trip
+                self._report(sender, out)
         if sender in self._waiting:
             for parity in [*self._waiting[sender].values()]:
                 if parity.first <= run[-1].seqno and run[0].seqno < parity.first + parity.count:
@@ -222,7 +227,10 @@ class ParityPass(Rung):
         far = self.ladder.round_trips.is_far(owner_of(sender))
         if far and not self._is_fixed and (sender in self._lost or len(self._lost) < _SENDERS_MAX):
             self._lost[sender] = self._lost.get(sender, 0) + packets
-            self._since.setdefault(sender, (self.ladder.streams.of(sender).next, self._round))
+            stream = self.ladder.streams.of(sender)
+            first = sender not in self._has_reported
+            since = max(stream.start, stream.next - _FIRST_OF) if first else stream.next
+            self._since.setdefault(sender, (since, self._round))
 
     def _report(self, sender: int, out: Effects) -> None:
         following, _ = self._since.pop(sender)

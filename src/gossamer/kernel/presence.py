@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from gossamer.core.effects import Unicast
 from gossamer.core.ladder import Effects, MessageHandler, Rung
 from gossamer.core.messages import Echo, Gossip
+from gossamer.core.ranges import RangeSet
 from gossamer.core.roster import Roster
 
 
@@ -28,7 +29,7 @@ class Presence(Rung):
         for member in [m for m in self.ladder.acknowledged if m not in owed]:
             del self.ladder.acknowledged[member]
 
-    def retracted(self, now: float, sender: int, last: int) -> None:
+    def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
         """Members that believe the same lies have acknowledged what was not sent yet: who knows what they have."""
         for known in self.ladder.acknowledged.values():
             if known.get(sender, -1) > last:

@@ -1,4 +1,4 @@
-"""Events that know where they came from: what they can do depends on their group, and costs nothing where it is unused.
+"""Events that know where they came from: what they can do depends on their group.
 
 An event is a tuple without room for more, so what it is bound to is in its class, made once for each group.
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 from gossamer.live.codecs import Codec
 from gossamer.live.home import Home
+from gossamer.live.names import name_of
 from gossamer.wire.events import Event
 
 Replier = Callable[[Event, Any, dict[str, Any]], None]
@@ -22,6 +23,8 @@ def event_type(home: Home, reply: Replier, codec: Codec | None, base: type[Event
         home.do(lambda: reply(self, payload, attributes))
 
     members: dict[str, Any] = {"__slots__": (), "__doc__": Event.__doc__, "reply": answer}
+    members["source"] = property(lambda self: name_of(self.sender), doc=Event.source.__doc__)
+    members["__reduce__"] = lambda self: (tuple.__new__, (base, tuple(self)))  # pickled, it is an event of no group
     if codec is not None:
         members["value"] = property(lambda self: codec.value(self.payload), doc=Event.value.__doc__)
     return type("Event", (base,), members)
@@ -43,3 +46,9 @@ def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], 
         home.do(lambda: acknowledge(self))
 
     return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})
+
+
+def bound(items: list[Any], kind: type[Event]) -> list[Any]:
+    """The same items; the events among them are of this class."""
+    make = tuple.__new__
+    return [make(kind, item) if isinstance(item, Event) else item for item in items]

@@ -28,6 +28,8 @@ from gossamer.pubsub.channel_map import ChannelMap, ChannelMapError
 _log = logging.getLogger("gossamer")
 
 _LOOK_S = 0.05
+_LOOK_SELDOM_S = 0.5
+"""If no map is on its way: a subscription may have been dropped, or others may know a later map."""
 PATIENCE_S = 15.0
 """A member that does not take the next step, because it is away, is waited for this long."""
 _CATCH_UP_S = 5.0
@@ -137,8 +139,9 @@ class GroupChannels:
         self._member.sockets.has_channels(max(some.channels for some in (channels, *self._old)))
         self._warn_if_late(before)
         self.look()
-        if self._timer is None:
-            self._timer = self._loop.call_later(_LOOK_S, self._tick)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(_LOOK_S, self._tick)
 
     def _warn_if_late(self, before: int) -> None:
         """Somebody publishes by it before we know it: we were away when it came."""
@@ -149,8 +152,9 @@ class GroupChannels:
             self._inbox.missed(f"channel map {self.map.version} was in use before this member knew it")
 
     def _tick(self) -> None:
-        self._timer = self._loop.call_later(_LOOK_S, self._tick)
         self.look()
+        settled = self._says == 2 and not self._old
+        self._timer = self._loop.call_later(_LOOK_SELDOM_S if settled else _LOOK_S, self._tick)
 
     def _wanted(self) -> int:
         """The channels that subscriptions need, by any map that may be in use; a bit for each."""

@@ -44,7 +44,7 @@ def trusted(settings: Settings) -> Endpoint:
 
 def endpoint_of(settings: Settings) -> Endpoint:
     """The group's address and the interface, chosen by the route to that address if it is `auto`."""
-    endpoint = Endpoint.parse(settings.address, settings.interface, settings.port)
+    endpoint = Endpoint.parse(settings.address, settings.interface, settings.port, settings.channel_addresses)
     if settings.interface != AUTO:
         return endpoint
     address = routed(endpoint.group, endpoint.port)

@@ -10,9 +10,9 @@ from ipaddress import IPv4Address, ip_address
 
 from gossamer.core.budget import Budget
 from gossamer.core.messages import Join, Leave, Message, ViewUpdate
-from gossamer.core.names import learn
 from gossamer.core.roster import Roster
 from gossamer.core.views import MemberEntry
+from gossamer.live.names import learn
 from gossamer.live.transport import Address, Endpoint
 from gossamer.membership.view import LEFT
 from gossamer.settings.addresses import PORT_MAX

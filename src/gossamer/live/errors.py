@@ -1,7 +1,7 @@
 """What a group tells its application by raising: little to import for those who only want to catch it."""
 
 from gossamer.core.errors import Error
-from gossamer.core.names import name_of
+from gossamer.live.names import name_of
 
 _SHOWN = 3
 """A message names so many members."""

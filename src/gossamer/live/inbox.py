@@ -69,9 +69,7 @@ class Inbox:
         self.me = me
         self.home = home
         self.event_type: type[Event] = Event
-        """The class of this group's events, as far as it matters."""
-        self.binds_all = False
-        """Whether it matters for all of them, because there is a codec."""
+        """The class of this group's events."""
         self.retained: LastValues[Event] | None = None
         """The last events by subject, if this member keeps them."""
         self.has_ttl = False
@@ -151,7 +149,7 @@ class Inbox:
         for event in events:
             keeps = [keep for key, keep in self._table.match(event.subject) if key == subscription.key]
             if any(keep is None or keep(event.attributes) for keep in keeps):
-                found.append(tuple.__new__(self.event_type, event) if self.binds_all else event)
+                found.append(tuple.__new__(self.event_type, event))
         return found
 
     def unsubscribe(self, key: int) -> None:
@@ -214,13 +212,12 @@ class Inbox:
         events: list[Event] = []
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
         where = places_from(run[0].seqno, place) if place >= 0 else None
-        kind = self.event_type if self.binds_all or place >= 0 else Event
         at = 0
-        while (at := unpack_simple(run, at, events, kind, where)) < len(run):
+        while (at := unpack_simple(run, at, events, self.event_type, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
             if is_fragment(run[at].body):  # the event counts when it is complete
                 size_bytes += size_of(more) - len(run[at].body)
-            events += self._typed(more) if where is None else in_places(more, where, kind)
+            events += more if where is None else in_places(more, where, self.event_type)
             at += 1
         self.received[rung] += len(events)
         if self.retained is not None:
@@ -313,23 +310,22 @@ class Inbox:
         try:
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
-                return [] if event is None else self._bound([event])
-            return self._bound(unpack(packet))
+                return [] if event is None else self._alive(self._typed([event]))
+            return self._alive(unpack(packet, self.event_type))
         except WireError:
             self._report(Lost(packet.sender, packet.seqno, packet.seqno, "malformed"))
             return []
 
-    def _bound(self, events: list[Event]) -> list[Event]:
-        """The same events; those that ask for a reply know how."""
-        kind = self.event_type
+    def _alive(self, events: list[Event]) -> list[Event]:
+        """The events that are not too old, where any can be."""
         if any("ttl" in event[2] for event in events):
             self.has_ttl = True
             events = self.alive(events)
-        return [tuple.__new__(kind, event) if event[2] and "reply" in event[2] else event for event in events]
+        return events
 
     def _typed(self, events: list[Event]) -> list[Event]:
         """The same events as this group's."""
-        return list(map(tuple.__new__, repeat(self.event_type), events)) if self.binds_all else events
+        return list(map(tuple.__new__, repeat(self.event_type), events))
 
     def alive(self, events: list[Event]) -> list[Event]:
         """The events that are not too old; counts the others."""
@@ -380,7 +376,6 @@ class Inbox:
             return
         for packet in run:
             events = self._unpack(packet, self._past)
-            events = self._typed(events)
             for key, subscription in asked:
                 if packet.seqno < subscription.rewound.get(packet.sender, _NEVER):
                     continue

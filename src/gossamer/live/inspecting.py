@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from gossamer.core.names import name_of
 from gossamer.live.envelope import Envelope, SealedEnvelope
 from gossamer.live.home import Home, at_home
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.member import Member
+from gossamer.live.names import name_of
 from gossamer.live.notices import Bulletin, NoticeStream
 from gossamer.wire.keys import KeyRing
 

@@ -100,9 +100,11 @@ class Endpoint:
     port: int
     interface: str
     unicast_port: int = 0
+    channels: tuple[str, ...] = ()
+    """The addresses of channels 1, 2, ..., as far as they are given."""
 
     @classmethod
-    def parse(cls, address: str, interface: str, port: int = 0) -> "Endpoint":
+    def parse(cls, address: str, interface: str, port: int = 0, channels: tuple[str, ...] = ()) -> "Endpoint":
         """From `239.192.77.7:7700` or `[ff15::7777]:7700`, an interface by address or name, and our unicast port."""
         try:
             group, number = multicast_address(address)
@@ -110,10 +112,12 @@ class Endpoint:
             raise TransportError(f"address {address!r}: {error}") from None
         if not 0 <= port <= PORT_MAX:
             raise TransportError(f"port {port}: must be from 1 to {PORT_MAX}, or 0 for any")
-        return cls(str(group), number, interface, port)
+        return cls(str(group), number, interface, port, channels)
 
     def channel_address(self, channel: int) -> str:
-        """The multicast address of a channel: so far after the group's own, at the same port; before it at the end."""
+        """The multicast address of a channel: as given, or so far after the group's own, at the end before it."""
+        if 0 < channel <= len(self.channels):
+            return self.channels[channel - 1]
         base = ip_address(self.group)
         last = _LAST_MULTICAST[base.version]
         number = int(base) + channel

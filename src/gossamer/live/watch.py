@@ -11,11 +11,11 @@ from time import monotonic
 from gossamer.core.effects import Note
 from gossamer.core.ids import FIRST_PASS, PEER, channel_of
 from gossamer.core.ids import LOGGER as BY_LOGGER
-from gossamer.core.names import name_of
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.member import Member
+from gossamer.live.names import name_of
 from gossamer.live.notices import Bulletin, Kind
 from gossamer.live.transport import Endpoint
 from gossamer.trace.recorder import Recorder

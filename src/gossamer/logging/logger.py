@@ -131,18 +131,21 @@ class Logger(Keeper):
         have = RangeSet(sorted(logged)).ranges()
         return have[0][1] if have and have[0][0] == 0 else -1
 
-    def retracted(self, now: float, sender: int, last: int) -> None:
-        """What is logged above `last` is not the sender's: the true packets will take its place."""
+    def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
+        """What is logged above `last` is not the sender's, but for its `own`: the true packets will take its place."""
+        logged = self._log.get(sender, _NOTHING).intersection(own)
         for table in (self._log, self._gone):
-            lies = table.get(sender, _NOTHING).within(last + 1, UNLIMITED)
-            put(self._lies, sender, self._lies.get(sender, _NOTHING).union(RangeSet(lies)))
+            lies = RangeSet(table.get(sender, _NOTHING).within(last + 1, UNLIMITED)).difference(own)
+            put(self._lies, sender, self._lies.get(sender, _NOTHING).union(lies))
         for table in (self._log, self._gone, self._denied, self._damaged, self.never_sent):
             remove(table, sender, last + 1, UNLIMITED)
+        put(self._log, sender, self._log.get(sender, _NOTHING).union(logged))
         for limits in (self._settled, self._expired):
             if limits.get(sender, -1) > last:
                 limits[sender] = last
-        self._arrivals.retract(sender, last)
-        self._retention.retract(sender, last)
+        end = max([last, *logged.lasts[-1:]])
+        self._arrivals.retract(sender, end)
+        self._retention.retract(sender, end)
 
     def retired(self, now: float, sender: int) -> None:
         """Remember how far all have it, rather than how far each has it."""

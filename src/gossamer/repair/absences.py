@@ -43,7 +43,7 @@ class Absences(Rung):
         """Nobody waits for its packets."""
         self._denials.pop(sender, None)
 
-    def retracted(self, now: float, sender: int, last: int) -> None:
+    def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
         """Nobody can say of numbers that are still to come what became of them."""
         for denial in self._denials.get(sender, {}).values():
             for numbers in (denial.never_sent, denial.lost):

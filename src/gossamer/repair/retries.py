@@ -36,6 +36,8 @@ _AT_THE_SENDER = 16
 """About this many members ask the sender of a packet that all have lost, if there are more."""
 _SPARE, _SPARE_MAX = 0.01, 20.0
 """Two members are asked for one packet in a hundred, where they are far away; no more than 20 in a row."""
+_FEW = 8
+"""An answer of more packets takes as long as these need to cross the path, and not only a round trip."""
 _BY_ROUNDS = 64
 """In place of how often something was asked for: it was asked for in a round, and is left to the rounds."""
 
@@ -56,6 +58,7 @@ class _Asked(NamedTuple):
     """How often this was asked for, including this request."""
     target: int
     wanted: PacketSets
+    at: float
 
 
 class _Timed(NamedTuple):
@@ -99,7 +102,8 @@ class RetryingNegativeGossip(NegativeGossip):
         """Ask at once, or as soon as a packet that was only overtaken would be here."""
         reordering = self._reordering.setdefault(sender, Reordering())
         reordering.gap_found(now, first, last)
-        wait = min(reordering.tolerance(), self._patience(owner_of(sender)))
+        owner = owner_of(sender)
+        wait = min(reordering.tolerance(self.ladder.round_trips.shortest(owner)), self._patience(owner))
         if wait <= 0:
             super().repair(now, sender, first, last, out)
         else:
@@ -211,8 +215,9 @@ class RetryingNegativeGossip(NegativeGossip):
     def _await(self, now: float, target: int, wanted: PacketSets, times: int) -> None:
         patience = self._patience(target)
         self._begin_to_measure(now, target, wanted, patience)
-        due = now + patience + (self._pause(times) if self._is_repeated(times) else 0.0)
-        heappush(self._asked, _Asked(due, next(self._numbers), times, target, wanted))
+        wait = patience + (self._pause(times) if self._is_repeated(times) else 0.0)
+        due = now + (max(wait, self._asking.timeout()) if count(wanted) > _FEW else wait)
+        heappush(self._asked, _Asked(due, next(self._numbers), times, target, wanted, now))
         self._retry.set(self._asked[0].due)
 
     def _pause(self, times: int) -> float:
@@ -237,6 +242,7 @@ class RetryingNegativeGossip(NegativeGossip):
         while self._asked and self._asked[0].due <= now:
             request = heappop(self._asked)
             left = self._asking.still(request.wanted)
+            self._asking.answered(now, request.at, request.wanted, left)
             if request.times < _BY_ROUNDS:
                 self.ladder.peers.answered(request.target, 1.0 - count(left) / count(request.wanted))
             if left:

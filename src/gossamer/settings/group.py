@@ -9,13 +9,15 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
-from gossamer.core.names import NAME_CHARACTERS_MAX
+from gossamer.core.ids import CHANNELS_MAX
 from gossamer.core.say import WorthRepairing
 from gossamer.core.schema import SettingError, as_type, check_value, setting
 from gossamer.core.settings import ProtocolSettings
+from gossamer.core.views import NAME_CHARACTERS_MAX
 from gossamer.presets import LIVE, LIVE_BUFFERS, LIVE_PRESETS, PRESETS, SIMULATED_ONLY, preset
 from gossamer.rungs import resumes
 from gossamer.settings.addresses import PORT_MAX, literal, multicast_address, split_address
@@ -94,6 +96,11 @@ class Settings:
     )
     contacts: tuple[str, ...] = _setting(
         (), "Members to contact where there is no multicast, each as `host:port` (with their `port`)."
+    )
+    channel_addresses: tuple[str, ...] = _setting(
+        (),
+        "Multicast addresses of channels 1, 2, ..., without a port: they have the group's. Further channels have the "
+        "group's address plus their number. All members of a group should have the same.",
     )
     port: int = _setting(0, "Port of the unicast socket; 0 means any free port.", low=0, high=PORT_MAX)
     event_bytes_max: int = _setting(
@@ -297,6 +304,7 @@ def _check_addresses(settings: Settings) -> None:
         group, _ = multicast_address(settings.address)
     except ValueError as error:
         raise SettingError(f"address = {settings.address!r}: {error}") from None
+    _check_channels(settings.channel_addresses, group)
     own = literal(settings.interface)
     if not settings.interface.strip():
         raise SettingError(f"interface = {settings.interface!r}: must be an address or a name, like 127.0.0.1 or eth0")
@@ -312,3 +320,21 @@ def _check_addresses(settings: Settings) -> None:
             raise SettingError(f"contacts = {contact!r}: {error}") from None
     if not 0 < len(settings.name) <= NAME_CHARACTERS_MAX or not settings.name.isprintable():
         raise SettingError(f"name = {settings.name!r}: must be 1 to {NAME_CHARACTERS_MAX} printable characters")
+
+
+def _check_channels(addresses: tuple[str, ...], group: IPv4Address | IPv6Address) -> None:
+    """Each channel needs an address of its own, of the group's kind."""
+    if len(addresses) >= CHANNELS_MAX:
+        raise SettingError(f"channel_addresses: {len(addresses)} given, there are only {CHANNELS_MAX - 1} channels")
+    taken = {int(group): "the group's own"}
+    for channel in range(len(addresses) + 1, CHANNELS_MAX):
+        taken[int(group) + channel] = f"that of channel {channel}, which is not given"
+    for channel, text in enumerate(addresses, 1):
+        address = literal(text)
+        if address is None or not address.is_multicast or address.version != group.version:
+            like = "239.192.78.1" if group.version == 4 else "ff15::7801"
+            must = f"must be an IPv{group.version} multicast address without a port, like {like}"
+            raise SettingError(f"channel_addresses = {text!r}: {must}")
+        if int(address) in taken:
+            raise SettingError(f"channel_addresses = {text!r}: is {taken[int(address)]}; each channel needs its own")
+        taken[int(address)] = f"that of channel {channel}, too"

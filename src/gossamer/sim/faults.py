@@ -5,8 +5,9 @@ A fault with `for` undoes itself: a partition heals, a crashed member recovers, 
 
 from collections.abc import Callable
 
-from gossamer.core.inputs import Disconnecting, LeaveAsked
+from gossamer.core.inputs import Disconnecting
 from gossamer.core.schema import SettingError
+from gossamer.sim.leaving import Leaving
 from gossamer.sim.scenario import Fault, fault_members
 from gossamer.sim.world import ABSENT, ASLEEP, DOWN, OFFLINE, UP, World
 
@@ -17,11 +18,12 @@ _UNDONE_BY = {"partition": "heal", "crash": "recover", "disconnect": "reconnect"
 
 
 class Faults:
-    """The faults of one run. `left` counts those that have not begun or not ended yet."""
+    """The faults of one run."""
 
     def __init__(self, world: World, faults: tuple[Fault, ...]) -> None:
         self._world = world
-        self.left = 0
+        self._begun = 0
+        self._leaving = Leaving(world)
         self._perturbed: dict[int, tuple[float, float]] = {}  # member: probability, until
         self._lost_memory: dict[int, bool] = {}
         self._sides = ["0"] * world.count  # as the trace has them
@@ -47,6 +49,11 @@ class Faults:
             if fault.for_ and fault.kind in _UNDONE_BY:
                 self._schedule(fault.at + fault.for_, _UNDONE_BY[fault.kind], fault)
 
+    @property
+    def left(self) -> int:
+        """How many have not begun or not ended yet."""
+        return self._begun + len(self._leaving)
+
     def absent_at_first(self, faults: tuple[Fault, ...]) -> set[int]:
         """Members whose first fault is to join: they are not there before that."""
         first: dict[int, Fault] = {}
@@ -57,13 +64,13 @@ class Faults:
 
     def _schedule(self, at: float, kind: str, fault: Fault) -> None:
         def happen(_: object) -> None:
-            self.left -= 1
+            self._begun -= 1
             self._begin[kind](fault)
             self._note_sides()
-            if self.left == 0:
+            if self._begun == 0:
                 self._excuse_the_dead()
 
-        self.left += 1
+        self._begun += 1
         self._world.at(at, happen)
 
     def _note_sides(self) -> None:
@@ -133,7 +140,7 @@ class Faults:
         until = fault.at + fault.for_ if fault.for_ else self._world.scenario.duration
         for member in fault_members(fault):
             self._perturbed[member] = (fault.probability, until)
-        self.left += 1
+        self._begun += 1
         self._perturb_interval(None)
 
     def _perturb_interval(self, _: object) -> None:
@@ -149,32 +156,34 @@ class Faults:
         if any(world.now < until for _, until in self._perturbed.values()):
             world.at(world.now + PERTURB_INTERVAL_S, self._perturb_interval)
         else:
-            self.left -= 1
+            self._begun -= 1
 
     def _lose(self, fault: Fault) -> None:
         for member in fault_members(fault):
             self._world.network.lose_next(member, fault.packets)
 
     def _join(self, fault: Fault) -> None:
-        world = self._world
         for member in fault_members(fault):
-            if world.states[member] != ABSENT:
-                continue
-            if not world.self_organized:
-                world.view = tuple(sorted({*world.view, member}))
-            world.bring_up(member, world.ledger.horizon())
-            world.change_view(world.view)
+            self._leaving.then(member, self._bring_in)
+
+    def _bring_in(self, member: int) -> None:
+        world = self._world
+        if world.states[member] != ABSENT:
+            return
+        if not world.self_organized:
+            world.view = tuple(sorted({*world.view, member}))
+        world.bring_up(member, world.ledger.horizon())
+        world.change_view(world.view)
 
     def _leave(self, fault: Fault) -> None:
-        world = self._world
         for member in fault_members(fault):
-            if world.states[member] == ABSENT:
+            if self._world.states[member] == ABSENT:
                 continue
-            if world.self_organized and world.states[member] == UP:
-                world.step(member, LeaveAsked())
+            if self._world.self_organized and self._world.states[member] == UP:
+                self._leaving.begin(member)
             else:
-                world.leave(member)
-                world.change_view(world.view)
+                self._world.leave(member)
+                self._world.change_view(self._world.view)
 
     def _listen(self, fault: Fault) -> None:
         for member in fault_members(fault):

@@ -87,6 +87,7 @@ class World:
         self.ledger = Ledger(self.count)
         self.recorder = recorder
         self.states = [UP] * self.count
+        self.silent: set[int] = set()  # members that publish no more, because they are about to leave
         self.self_organized = self_organized(scenario.protocol)
         self.disturbed = bool(scenario.fault)  # whether any member can be other than UP
         self.view: tuple[int, ...] = ()
@@ -187,6 +188,7 @@ class World:
             self.recorder.joined(self.now, member, {s: last for s, last in horizon.items() if not channel_of(s)})
             self.channels.record(self.now, member, self.channels.heard[member], horizon)
         self.states[member] = UP
+        self.silent.discard(member)
         self.ledger.begins_anew(member)
         self.network.router.set_deaf(self.network.router.deaf - {member})
         stack = self._make_stack(member, view, self.rng(f"member/{member}/{self._order}"))
@@ -262,7 +264,7 @@ class World:
 
     def _publish(self, argument: Any) -> None:
         sender, channel, _ = argument
-        if self.states[sender] in (UP, OFFLINE):
+        if self.states[sender] in (UP, OFFLINE) and sender not in self.silent:
             self.step(sender, Published(self._body, channel=channel))
         self._publish_next(argument)
 
@@ -472,6 +474,9 @@ class World:
             self.at(self.now, lambda _: self.listen(member, self.channels.wanted[member]))
 
     def _become_stranger(self, member: int, effect: BecomeStranger) -> None:
+        if effect.unfinished:
+            self.recorder.noted(self.now, member, "crash", "lost")
+            self.ledger.excuse_sender(self.now, member)
         self.leave(member)
 
     def _join_anew(self, member: int, effect: JoinAnew) -> None:

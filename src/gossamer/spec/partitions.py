@@ -1,8 +1,12 @@
 """What coordinators promise of partitions (001 §4.1, §6): the same messages on a side, one crossing for each packet.
 
 *Same messages*: if one member of a side has a packet, all of the side have it, even before the partition heals. This
-is checked whenever a side that was stable for a while (`promises.settle_s`) changes, and at the end. What was
-delivered only just before does not count; nor do members that joined late, or lost their memory: they are owed less.
+is checked whenever a side that was stable for a while changes, and at the end: for `promises.settle_s`, and for as long
+as members of it had been apart, since they get what was sent meanwhile at the pace at which it was sent, or faster.
+What was delivered only just before does not count; nor do members that joined late, or lost their memory: they are owed
+less.
+Where there are loggers, what a sender had sent when it lost its memory does not count from then on: it says of all that
+they lack that it was never sent, and is believed (000 §6.1, §6.2).
 
 *One crossing*: after a heal, what one side missed crosses to it once for each packet, not once for each member. Copies
 that cross are repairs by a member that was on the other side: to one member, or by multicast, if anybody on this side
@@ -17,8 +21,9 @@ from collections import Counter, deque
 
 import numpy as np
 
+from gossamer.core.ids import owner_of
 from gossamer.core.ranges import RangeSet
-from gossamer.spec.promises import Metadata, settle_s
+from gossamer.spec.promises import Metadata, promised, settle_s
 from gossamer.spec.report import Findings, Violation
 from gossamer.spec.sides import CHANGES, Sides
 from gossamer.trace.rows import Rows
@@ -27,6 +32,7 @@ from gossamer.trace.schema import CODE, KINDS
 SLACK = 0.3
 """Of the packets that cross: how many may cross once more than they must, without a loss."""
 _SLACK_COPIES = 20
+_UNLIMITED = 1 << 62
 Packets = dict[int, RangeSet]
 
 
@@ -36,6 +42,8 @@ class SameMessages:
 
     def __init__(self, metadata: Metadata) -> None:
         self._patience_ns = round(settle_s(metadata) * 1e9)
+        self._can_forget = "durable" in promised(metadata)
+        self._forgotten: dict[int, int] = {}  # by sender: the last number that it had sent when it lost its memory
         self._sides = Sides()
         self._has: dict[int, Packets] = {}  # of members that are owed everything: delivered, or known to be lost
         self._recent: deque[tuple[int, int, int, int]] = deque()  # when, member, sender, number
@@ -65,7 +73,14 @@ class SameMessages:
                 self._check(side, t_ns, int(rows.number[i]))
             if kind == "leave" or (kind == "join" and t_ns > 0) or rows.phases[rows.phase[i]] == "lost":
                 self._excused.add(member)
+            if kind == "crash" and rows.phases[rows.phase[i]] == "lost" and self._can_forget:
+                self._forget(member)
             self._sides.change(rows, i)
+
+    def _forget(self, member: int) -> None:
+        for has in self._has.values():
+            for sender in [sender for sender in has if owner_of(sender) == member]:
+                self._forgotten[sender] = max(has[sender].last, self._forgotten.get(sender, -1))
 
     def finish(self) -> list[Violation]:
         for side in self._sides.names():
@@ -77,7 +92,7 @@ class SameMessages:
             self._recent.popleft()
 
     def _check(self, side: str, t_ns: int, row: int) -> None:
-        if self._sides.since(side) > t_ns - self._patience_ns:
+        if self._sides.since(side) + self._sides.apart(side) > t_ns - self._patience_ns:
             return
         self._forget_old(t_ns)
         members = [member for member in self._sides.members(side) if member not in self._excused]
@@ -87,6 +102,7 @@ class SameMessages:
                 known.setdefault(sender, RangeSet()).update(numbers)
         for member in members:
             for sender, numbers in known.items():
+                numbers = RangeSet(numbers.within(self._forgotten.get(sender, -1) + 1, _UNLIMITED))
                 lacking = numbers.difference(self._has.get(member, {}).get(sender, RangeSet()))
                 if lacking and sender != member:
                     text = f"{len(lacking)} packets of {sender}, the first {lacking.first}"

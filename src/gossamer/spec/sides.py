@@ -16,6 +16,8 @@ class Sides:
         self._side: dict[int, str] = {}
         self._up: set[int] = set()
         self._changed: dict[str, int] = {}
+        self._moved: dict[int, int] = {}  # by member: when it last came to a side, or went down
+        self._apart: dict[str, int] = {}
 
     def of(self, member: int) -> str:
         """The side of a member; all begin on side 0."""
@@ -33,6 +35,10 @@ class Sides:
         """When this side last changed, in nanoseconds."""
         return self._changed.get(side, 0)
 
+    def apart(self, side: str) -> int:
+        """For how long members of this side were apart before it last changed, in ns; 0 if nobody came back."""
+        return self._apart.get(side, 0)
+
     def about_to_change(self, rows: Rows, i: int) -> tuple[str, ...]:
         """The sides that row `i` is going to change."""
         member, to, up = self._read(rows, i)
@@ -42,11 +48,19 @@ class Sides:
 
     def change(self, rows: Rows, i: int) -> None:
         """Let row `i` happen."""
+        t_ns, (member, to, up) = int(rows.t_ns[i]), self._read(rows, i)
         for side in self.about_to_change(rows, i):
-            self._changed[side] = int(rows.t_ns[i])
-        member, to, up = self._read(rows, i)
+            before = self.apart(side) if self.since(side) == t_ns else 0  # what changes at once is one change
+            self._apart[side] = max(before, self._absence(member, t_ns, to) if side == to and up else 0)
+            self._changed[side] = t_ns
+        self._moved[member] = t_ns
         self._side[member] = to
         (self._up.add if up else self._up.discard)(member)
+
+    def _absence(self, member: int, t_ns: int, side: str) -> int:
+        """For how long `member` was apart from those that were on this side before it comes there."""
+        others = [other for other in self.members(side) if self._moved.get(other, 0) < t_ns]
+        return t_ns - self._moved[member] if others and member in self._moved else 0
 
     def _read(self, rows: Rows, i: int) -> tuple[int, str, bool]:
         member, kind = int(rows.member[i]), KINDS[rows.kind[i]]

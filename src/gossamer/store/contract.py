@@ -58,6 +58,10 @@ class Consumer(NamedTuple):
 class LogStore(Protocol):
     """The contract; `tests/store/test_contract.py` checks every implementation against it."""
 
+    @property
+    def has_channels(self) -> bool:
+        """Whether the numbers of its senders carry channels; if not, all of it is of channel 0."""
+
     def append(self, entries: Iterable[LogEntry]) -> None:
         """Store the entries in one synced transaction. What is held stays as it is, what was collected stays out."""
 

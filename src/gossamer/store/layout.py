@@ -5,7 +5,7 @@
     held       sender, first -> last: the ranges of packets that can be read
     collected  sender, first -> last: the ranges that are done with
     consumers  name -> time, then (sender, committed) for each sender
-    about      version, group, created, checked out, service (`service_time`), forgotten
+    about      version, group, created, checked out, service (`service_time`), forgotten, member bits (`about`)
 
 Values end in a CRC-32 (see `with_checksum`), blocks have their own. Keys are ordered by sender and number, so a range
 is read, and deleted, in one sweep.

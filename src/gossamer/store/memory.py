@@ -16,6 +16,7 @@ class MemoryStore:
 
     def __init__(self, group: str = "") -> None:
         self.group = group
+        self.has_channels = True
         self._entries: dict[int, dict[int, LogEntry]] = {}
         self._held: PacketSets = {}
         self._collected: PacketSets = {}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from gossamer.core.packet_sets import Horizon, PacketSets, remove
 from gossamer.core.ranges import RangeSet
-from gossamer.store import block_table, packed_blocks, range_table
+from gossamer.store import about, block_table, packed_blocks, range_table
 from gossamer.store.contract import Consumer, Damaged, LogEntry, StoreError, StoreFull
 from gossamer.store.data_file import DATA_FILE, check_structure, check_whole
 from gossamer.store.environment import DatabaseName, Environment, acquire, release
@@ -29,7 +29,6 @@ from gossamer.store.layout import (
     KEY,
     NUMBER,
     NUMBER_MAX,
-    VERSION,
     advanced,
     check_commit,
     check_entries,
@@ -79,8 +78,10 @@ class LmdbStore:
                 check_structure(path)
             self._environment = acquire(path, writable=not readonly, map_bytes=map_bytes)
             self._env.open_databases(create=not readonly and self._env.is_new())
-            self.group: Final = self._check_about(group)
+            self.group, self.has_channels = self._read_about(group)
             self._held, self._collected = self._load() if not readonly else ({}, {})
+            if not readonly and not self.has_channels:
+                self._give_channels()
         except BaseException:
             self.close()
             raise
@@ -247,31 +248,26 @@ class LmdbStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_about(self, group: str | None) -> str:
-        """Check version and group; returns the name of the group. A new store becomes that of `group`."""
-        about = self._rows("about")
-        if not about:
+    def _read_about(self, group: str | None) -> tuple[str, bool]:
+        """The name of the group, and whether numbers carry channels. A new store becomes that of `group`."""
+        rows = self._rows("about")
+        if not rows:
             if self.readonly:
                 raise StoreError(f"{self.path}: the store is not ready yet; a logger is just making it, try again")
-            about = {b"version": NUMBER.pack(VERSION), b"created": NUMBER.pack(time.time_ns()), b"group": b""}
-            self._put_about(about)
+            rows = about.of_new_store()
+            self._put_about(rows)
             sync_directories(self.path)
-        (version,) = NUMBER.unpack(about[b"version"])
-        if version > VERSION:
-            raise StoreError(
-                f"{self.path}: a store of version {version}, this gossamer knows {VERSION}; update gossamer"
-            )
-        if version < VERSION:
-            raise StoreError(
-                f"{self.path}: a store of version {version}, from an older gossamer with another format of datagrams; "
-                f"this one reads version {VERSION}: export it with the older one, or give another --store"
-            )
-        known = about[b"group"].decode()
-        if group is not None and known and known != group:
-            raise StoreError(f"{self.path}: the store of group {known!r}, not of {group!r}; give another --store")
-        if group and not known and not self.readonly:
+        about.check_version(self.path, rows)
+        name = about.check_group(self.path, rows, group)
+        if group and not rows[b"group"] and not self.readonly:
             self._put_about({b"group": group.encode()})
-        return known or group or ""
+        return name, about.has_channels(rows)
+
+    def _give_channels(self) -> None:
+        """A logger goes on with a store from before there were channels, if its numbers mean the same now."""
+        about.check_numbers(self.path, {*self._held, *self._collected})
+        self._put_about(dict(about.CHANNELS))
+        self.has_channels = True
 
     def _put_about(self, rows: dict[bytes, bytes]) -> None:
         def work(transaction: Writing) -> None:

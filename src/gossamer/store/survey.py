@@ -48,6 +48,7 @@ def _survey(path: Path, verify: bool, progress: Progress) -> dict[str, Any]:
         return {
             "store": str(path),
             "group": store.group,
+            "channels": store.has_channels,
             "created_ns": store.created_ns(),
             "packets": _count(held),
             "bytes": store.bytes_used(),

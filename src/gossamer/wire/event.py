@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from gossamer.core.errors import Misuse
 from gossamer.core.ids import channel_of, owner_of
-from gossamer.core.names import name_of
 from gossamer.wire.attributes import Attribute, Attributes
 
 _SEQNO: Final = itemgetter(4)
@@ -34,7 +33,7 @@ class Event(NamedTuple):
     @property
     def source(self) -> str:
         """What people call its sender (`Settings.name`); the sender's number, if it has not said."""
-        return name_of(owner_of(self.sender))
+        return str(owner_of(self.sender))
 
     @property
     def key(self) -> Attribute:

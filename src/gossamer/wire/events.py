@@ -267,20 +267,20 @@ def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> by
     return body if len(body) <= limit_bytes else None
 
 
-def unpack(packet: Packet) -> list[Event]:
+def unpack(packet: Packet, event_type: type[Event] = Event) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
     events: list[Event] = []
-    if unpack_simple([packet], 0, events) or is_switch(packet.body):
+    if unpack_simple([packet], 0, events, event_type) or is_switch(packet.body):
         return events
-    return _unpack_blocks(packet)
+    return _unpack_blocks(packet, event_type)
 
 
 def unpack_simple(
-    run: Run, at: int, events: list[Event], kind_of: type[Event] = Event, where: Where | None = None
+    run: Run, at: int, events: list[Event], event_type: type[Event] = Event, where: Where | None = None
 ) -> int:
     """Add the events of `run[at:]`, quickly, up to the first packet that is not one block of the simplest form.
 
-    They are of the class `kind_of` and, if there is one order for all, have the places that `where` says.
+    They are of the class `event_type` and, if there is one order for all, have the places that `where` says.
 
     Returns the place of that packet, which is for `unpack`, or the end of the run if there is none. Most packets are
     simple, and many hold a single event, so this is a loop without a call for each.
@@ -294,7 +294,7 @@ def unpack_simple(
         body = packet.body
         if len(body) == length and body.startswith(alike):
             fields = subject, body[first:], none, packet.sender, packet.seqno, time
-            events.append(new(kind_of, fields if where is None else (*fields, *where(packet.seqno), 0)))
+            events.append(new(event_type, fields if where is None else (*fields, *where(packet.seqno), 0)))
             continue
         if len(body) < begins:
             return place
@@ -312,24 +312,24 @@ def unpack_simple(
         if count == 1:
             alike, length = body[:first], len(body)
             fields = subject, body[first:], none, packet.sender, packet.seqno, time
-            events.append(new(kind_of, fields if where is None else (*fields, *where(packet.seqno), 0)))
+            events.append(new(event_type, fields if where is None else (*fields, *where(packet.seqno), 0)))
         else:
             length = -1
             columns = repeat(subject), blocks.split(body, first, count, size), repeat(none)
-            events += _rows(columns, packet, time, kind_of, where)
+            events += _rows(columns, packet, time, event_type, where)
     return len(run)
 
 
 def _rows(
-    columns: blocks.Columns, packet: Packet, time: float, kind: type[Event] = Event, where: Where | None = None
+    columns: blocks.Columns, packet: Packet, time: float, event_type: type[Event], where: Where | None = None
 ) -> Iterable[Event]:
     """Events from columns. Event(...) and Event._make run Python code for each: this does not, and is twice as fast."""
     places = () if where is None else (*map(repeat, where(packet.seqno)), counting())
     rows = zip(*columns, repeat(packet.sender), repeat(packet.seqno), repeat(time), *places)
-    return map(tuple.__new__, repeat(kind), rows)
+    return map(tuple.__new__, repeat(event_type), rows)
 
 
-def _unpack_blocks(packet: Packet) -> list[Event]:
+def _unpack_blocks(packet: Packet, event_type: type[Event]) -> list[Event]:
     body = packet.body
     events: list[Event] = []
     try:
@@ -345,7 +345,7 @@ def _unpack_blocks(packet: Packet) -> list[Event]:
             else:
                 subject = repeat(blocks.decode_subject(body[start:middle]))
                 columns = subject, blocks.split(body, middle, count, size), repeat(NO_ATTRIBUTES)
-            events += _rows(columns, packet, time)
+            events += _rows(columns, packet, time, event_type)
     except (ValueError, error) as reason:
         raise WireError(str(reason)) from None
     return events

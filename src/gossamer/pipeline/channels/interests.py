@@ -15,7 +15,8 @@ from gossamer.pubsub.subjects import SubjectError, check_pattern
 
 COLUMNS = ("member", "pattern")
 SHAPE = (
-    "a table with the columns member and pattern (.csv, .json, .parquet), or a folder of `gossamer stats --json` files"
+    "a table with the columns member and pattern (.csv, .json, .parquet), or what `gossamer stats --json` printed over "
+    "time, in a folder or appended to one .json file"
 )
 
 Interests = dict[str, tuple[str, ...]]
@@ -62,11 +63,20 @@ def _from_parquet(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_json(file: Path) -> Iterator[tuple[str, str]]:
-    """Rows of a table or profiles of members, as one list or one to a line."""
+    """Rows of a table or profiles of members: as a list, one to a line, or a list to a line, as in a file to which
+    the answers of members were appended again and again."""
     text = file.read_text("utf-8")
-    rows = (
-        json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines() if line]
-    )
+    try:
+        lists = [json.loads(text)]
+    except ValueError:
+        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        single = [line for line in lines if not isinstance(line, list)]
+        lists = [*([single] if single else []), *(line for line in lines if isinstance(line, list))]
+    for rows in lists:
+        yield from _from_objects(rows if isinstance(rows, list) else [rows])
+
+
+def _from_objects(rows: list[Any]) -> Iterator[tuple[str, str]]:
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("expected a list of objects")
     if any("stats" in row for row in rows):

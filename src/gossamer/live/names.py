@@ -5,9 +5,9 @@ random, so one table serves all groups of a process; it is bounded, and forgets 
 """
 
 from gossamer.core.ids import owner_of
+from gossamer.core.views import NAME_CHARACTERS_MAX
 
 NAMES_MAX = 10_000
-NAME_CHARACTERS_MAX = 100
 
 _names: dict[int, str] = {}
 
