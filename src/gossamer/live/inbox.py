@@ -182,18 +182,20 @@ class Inbox:
         self._may_pause = False
         self.look()
 
-    def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
+    def delivered(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         """Offer packets whose turn has come; in an order of all members, the first of them has this place.
+
+        In a branch of the order it comes after the place `under` of the trunk.
 
         After a change of the channel map they may have to wait for another channel of their publisher.
         """
         if self.switches is None or place >= 0:  # an order of all needs no other
-            self._deliver(run, phase, place)
+            self._deliver(run, phase, place, under)
         elif run := self.switches.pass_on(run, phase, self.marks, self.delivered):
-            self._deliver(run, phase, place)
+            self._deliver(run, phase)
             self.switches.went_on(self.marks)
 
-    def _deliver(self, run: Run, phase: Phase, place: int) -> None:
+    def _deliver(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         sender = run[0].sender
         mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
@@ -211,7 +213,7 @@ class Inbox:
             return
         events: list[Event] = []
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
-        where = places_from(run[0].seqno, place) if place >= 0 else None
+        where = places_from(run[0].seqno, place, under) if place >= 0 else None
         at = 0
         while (at := unpack_simple(run, at, events, self.event_type, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
