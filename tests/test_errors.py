@@ -82,6 +82,26 @@ def test_a_group_needs_a_name_and_settings():
         gossamer.join_sync(5)
 
 
+@pytest.mark.parametrize(
+    ("patterns", "callback", "says"),
+    [
+        ((5,), None, r"a pattern must be a str, not int 5"),
+        ((["a", "b"],), None, r"not list \['a', 'b'\]; pass several as subscribe\('a.\*', 'b.>'\)"),
+        (("a", None), None, "not NoneType None"),
+        (("a",), "print", "a callback must be a function that takes an event, not str 'print'"),
+    ],
+)
+def test_a_subscription_with_the_wrong_types_is_refused_with_what_to_pass(patterns, callback, says):
+    async def story():
+        async with joined(1, settings()) as (group,):
+            with pytest.raises(gossamer.WrongType, match=says):
+                group.subscribe(*patterns, callback=callback)
+
+    run(story())
+    with gossamer.join_sync(GROUP, settings()) as group, pytest.raises(gossamer.WrongType, match=says):
+        group.subscribe(*patterns, callback=callback)
+
+
 def test_a_timeout_says_what_was_waited_for():
     async def story():
         async with joined(2, settings(durable=True, leave_timeout=0.0)) as (group, _):

@@ -98,6 +98,34 @@ def test_a_clean_environment_is_small_and_has_live_groups(installed: Path, tmp_p
     assert (live.stdout, live.stderr) == ("101.5\n", "")
 
 
+LOGGED = """
+import asyncio, gossamer
+from gossamer.live.logger_group import logger
+
+async def main():
+    async with logger("wheel", "log") as log:
+        log.publish("quotes.nyse.ibm", b"101.5")
+        await log.flush(30)
+
+asyncio.run(main())
+"""
+
+
+def test_a_log_is_made_and_read_in_a_clean_environment(installed: Path, tmp_path: Path) -> None:
+    made = ran(installed / "python", "-c", LOGGED, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    for words, says in (
+        (("tail",), "quotes.nyse.ibm 101.5\n"),
+        (("info", "--verify"), "0 of 1 packets are damaged"),
+        (("consumers",), "no durable readers"),
+        (("compact",), "bytes before"),
+    ):
+        command, *options = words
+        shown = ran(installed / "gossamer", "log", command, "log", *options, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        assert says in shown.stdout
+
+
 def test_the_demo_runs_in_a_clean_environment(installed: Path, tmp_path: Path) -> None:
     shown = ran(installed / "gossamer", "demo", "--members", "2", "--events", "500", cwd=tmp_path)
     assert "every one of 2 subscribers got all 500 events, once, in order" in shown.stdout, shown.stderr

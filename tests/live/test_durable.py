@@ -175,14 +175,12 @@ import asyncio, sys, gossamer
 
 async def main():
     async with gossamer.join(sys.argv[1], gossamer.Settings(address=sys.argv[2])) as group:
-        while not group.loggers():
-            await asyncio.sleep(0.01)
         heard = group.subscribe("bill", durable="billing", start="beginning")
         count = 0
         async for event in heard:
             count += 1
             if count % 10 == 0:
-                await heard.commit()
+                await heard.commit(wait=True)
                 print(event.payload.decode(), flush=True)
 
 asyncio.run(main())
@@ -232,14 +230,14 @@ def test_a_commit_is_with_every_logger_and_any_of_them_is_enough(tmp_path):
                 heard = reader.subscribe("bill", durable="billing", start="beginning")
                 await publish(publisher, 0, 50)
                 await read(heard, 50)
-                await heard.commit(timeout=30)
+                await heard.commit(timeout=30, wait=True)
                 assert committed(one, "billing")[publisher.me] == committed(two, "billing")[publisher.me]
             async with gossamer.join(GROUP, settings(address=shared.address)) as late:
                 await until(lambda: late.loggers())
                 again = late.subscribe("bill", durable="billing")
                 publisher.publish("bill", b"50")
                 assert (await again.get(30)).payload == b"50"
-                await again.commit(timeout=30)
+                await again.commit(timeout=30, wait=True)
                 at = committed(two, "billing")[publisher.me]
             assert committed(one, "billing")[publisher.me] < at
             async with logger(GROUP, one, shared):  # it comes back when nobody reads
@@ -265,9 +263,70 @@ def test_a_commit_is_confirmed_even_while_more_waits_than_fits(tmp_path):
                 await until(much_waits)
                 items += await heard.take(30)
                 await until(much_waits)
-                await heard.commit(timeout=30)
+                await heard.commit(timeout=30, wait=True)
             assert payloads(items) == numbered(0, 3000)
             await sending
+
+    run(story())
+
+
+def test_a_commit_travels_while_the_reader_goes_on_but_not_for_ever(tmp_path):
+    async def story():
+        shared = settings()
+        async with joined(2, shared) as (publisher, reader), logger(GROUP, tmp_path / "log", shared) as log:
+            heard = reader.subscribe("bill", durable="billing", start="beginning")
+            await publish(publisher, 0, 40)
+            await read(heard, 10)
+            await heard.commit(wait=True)
+            before = committed(tmp_path / "log", "billing")
+            log.disconnect()
+            await read(heard, 10)
+            await heard.commit()  # though the logger cannot hear it
+            await asyncio.sleep(1.1)
+            await read(heard, 10)
+            with pytest.raises(gossamer.Timeout, match="no logger has kept its position"):
+                await heard.commit(timeout=0.2)
+            assert committed(tmp_path / "log", "billing") == before
+            log.reconnect()
+            await heard.commit(timeout=30, wait=True)
+            after = committed(tmp_path / "log", "billing")
+            assert after[publisher.me] > before[publisher.me]
+
+    run(story())
+
+
+def test_an_acknowledgement_is_for_the_subscription_that_gave_the_event_and_counts_once(tmp_path):
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path / "log", shared), gossamer.join(GROUP, shared) as group:
+            first = group.subscribe("bill", durable="first", start="beginning")
+            await first.caught_up(30)
+            await group.publish_many("bill", numbered(0, 3))  # one packet
+            alone = await read(first, 1)  # taken while no other subscription is there
+            second, plain = group.subscribe("bill", durable="second"), group.subscribe("bill")
+            await second.caught_up(30)
+            for _ in range(3):  # as if it were three events
+                await alone[0].ack()
+            await group.publish_many("bill", numbered(3, 3))
+            theirs, others = await read(second, 3), await read(plain, 3)
+            for event in theirs:
+                await event.ack()
+            with pytest.raises(gossamer.Misuse):
+                await others[0].ack()
+            await until(lambda: (committed(tmp_path / "log", "second") or {}).get(group.me) == 1)
+            assert committed(tmp_path / "log", "first").get(group.me, -1) == -1  # two events are not done
+            for event in await read(first, 5):
+                await event.ack()
+            await until(lambda: committed(tmp_path / "log", "first").get(group.me) == 1)
+
+    run(story())
+
+
+def test_a_callback_whose_subscription_is_refused_is_not_silent(caplog):
+    async def story():
+        async with joined(1, settings()) as (group,):
+            group.subscribe("bill", durable="billing", callback=print)
+            await until(lambda: "has ended: durable name 'billing': the group has no logger" in caplog.text)
 
     run(story())
 
@@ -276,7 +335,7 @@ def test_without_a_logger_there_is_an_error_that_says_what_to_start():
     async def story():
         async with joined(1, settings()) as (group,):
             with pytest.raises(gossamer.NoLogger, match="gossamer logger GROUP --store DIR"):
-                group.subscribe("bill", durable="billing")
+                await group.subscribe("bill", durable="billing").get(30)
             with pytest.raises(gossamer.SettingError, match="durable = ''"):
                 group.subscribe("bill", durable="")
             with pytest.raises(gossamer.Misuse, match="durable='name'"):
@@ -298,8 +357,6 @@ def test_without_asyncio_it_is_the_same(tmp_path):
 
     def blocking():
         with gossamer.join_sync(GROUP, shared) as group:
-            while not group.loggers():
-                time.sleep(0.01)
             heard = group.subscribe("bill", durable="billing", start="beginning")
             for n in range(20):
                 group.publish("bill", b"%d" % n)
@@ -309,8 +366,6 @@ def test_without_asyncio_it_is_the_same(tmp_path):
             for _ in range(5):
                 heard.get(30).ack()
         with gossamer.join_sync(GROUP, shared) as group:
-            while not group.loggers():
-                time.sleep(0.01)
             heard = group.subscribe("bill", durable="billing")
             assert payloads([heard.get(30) for _ in range(5)]) == numbered(15, 5)
 

@@ -39,6 +39,18 @@ def test_a_group_is_opened_and_closed_without_asyncio():
         group.publish("a", b"2")
 
 
+def test_a_group_may_be_closed_twice():
+    async def story():
+        async with gossamer.join(GROUP, settings()) as group:
+            await group.close()
+            await group.close()
+
+    run(story())
+    with gossamer.join_sync(GROUP, settings()) as group:
+        group.close()
+        group.close()
+
+
 def test_one_subscription_has_several_patterns_and_gets_each_event_once():
     async def story():
         async with joined(1, settings()) as (group,):

@@ -18,8 +18,8 @@ from gossamer.sim.scenario import Scenario, parse
 SEEDS = [*range(6), *(pytest.param(n, marks=pytest.mark.soak) for n in range(6, 200))]
 DURATION_S = 3.0
 ALONE = ("crash", "disconnect", "leave")
-"""A member has one of these at most: one that leaves while it is offline takes with it what it has not sent, and one that
-is back from a crash and leaves at once has told nobody which numbers it has skipped."""
+"""A member has one of these at most: one that leaves while it is offline takes with it what it has not sent, and one
+that is back from a crash and leaves at once has told nobody which numbers it has skipped."""
 
 
 def drawn(seed: int) -> Scenario:

@@ -16,7 +16,8 @@ from gossamer.wire.events import Event, is_fragment, unpack
 from gossamer.wire.fragments import Reassembler
 
 if TYPE_CHECKING:
-    from gossamer.pipeline.log import Log
+    from gossamer.pipeline.opening import Open
+    from gossamer.store import LogStore
 
 _LOOK_S = 0.2
 
@@ -45,12 +46,13 @@ def tail(
 
         gossamer log tail /var/log/quotes --follow --json | jq .subject
     """
-    from gossamer.pipeline.log import open_log
+    from gossamer.pipeline.opening import open_for_reading, opener
     from gossamer.pipeline.options import ReadOptions
 
     key = {"key": key_file.read_text("utf-8")} if key_file is not None else {}
-    with open_log(ReadOptions.parse({"store": str(store), **key})) as log:
-        reading = _Tail(log)
+    options = ReadOptions.parse({"store": str(store), **key})
+    with open_for_reading(options.store) as log:
+        reading = _Tail(log, opener(options))
         shown = 0
         for event in reading.last(last):
             typer.echo(as_line(event, as_json))
@@ -68,11 +70,12 @@ def tail(
 class _Tail:
     """A log that is read from its end."""
 
-    def __init__(self, log: "Log") -> None:
+    def __init__(self, store: "LogStore", open_datagram: "Open") -> None:
         self.unreadable = 0
-        self._log = log
+        self._store = store
+        self._open = open_datagram
         self._reassembler = Reassembler()
-        self._read: Horizon = {sender: numbers.last for sender, numbers in log.store.held().items()}
+        self._read: Horizon = {sender: numbers.last for sender, numbers in store.held().items()}
 
     def last(self, count: int) -> list[Event]:
         """The last events of what was there at first."""
@@ -84,7 +87,7 @@ class _Tail:
 
     def new(self) -> Iterator[Event]:
         """What was logged since this was asked before."""
-        for sender, numbers in self._log.store.held().items():
+        for sender, numbers in self._store.held().items():
             first = self._read.get(sender, -1) + 1
             if numbers.last >= first:
                 self._read[sender] = numbers.last
@@ -92,15 +95,15 @@ class _Tail:
 
     def _events(self, sender: int, first: int, last: int) -> list[tuple[int, Event]]:
         """The events of these packets, each with the time at which it was stored."""
-        from gossamer.pipeline.log_rows import body_of
+        from gossamer.pipeline.opening import body_of
         from gossamer.store import Damaged
 
         found: list[tuple[int, Event]] = []
         while first <= last:
             try:
-                for entry in self._log.store.read(sender, first, last):
+                for entry in self._store.read(sender, first, last):
                     first = entry.seqno + 1
-                    packet = Packet(sender, entry.seqno, body_of(entry, self._log.open_datagram))
+                    packet = Packet(sender, entry.seqno, body_of(entry, self._open))
                     found += [(entry.time_ns, event) for event in self._unpack(packet)]
                 break
             except (Damaged, WireError) as error:

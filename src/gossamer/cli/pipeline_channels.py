@@ -56,10 +56,10 @@ def channels(
 
     if weight not in ("events", "bytes"):
         raise typer.BadParameter(f"--weight {weight}: must be events or bytes")
-    version = _next_version(out)
+    before = _map_in(out)
     wanted = read_interests(interests)
     options = log_options(log, key_file)
-    mapped = _map(log, options, wanted, count, version, weight, master)
+    mapped = _map(log, options, wanted, count, before, weight, master)
     _write(out, mapped.channel_map.to_toml())
     if plot is not None:
         draw(mapped.outcome, mapped.facts, plot)
@@ -70,7 +70,9 @@ def channels(
     return 0
 
 
-def _map(log: Path, options: Any, interests: Any, count: int, version: int, weight: str, master: str) -> "Mapped":
+def _map(
+    log: Path, options: Any, interests: Any, count: int, before: ChannelMap | None, weight: str, master: str
+) -> "Mapped":
     from gossamer.pipeline.channels.job import map_channels
     from gossamer.pipeline.errors import plain_errors
     from gossamer.pipeline.session import running
@@ -86,17 +88,17 @@ def _map(log: Path, options: Any, interests: Any, count: int, version: int, weig
         watching(spark, lambda done, known: bar(done / known if known else 0.0)),
     ):
         events = read_events(spark, log, options)
-        return map_channels(spark, events, interests, count, version=version, weight=weight, say=say)
+        return map_channels(spark, events, interests, count, before=before, weight=weight, say=say)
 
 
-def _next_version(out: Path) -> int:
-    """One more than that of the map in `out`. Whether the map can be written there is checked before the long work."""
+def _map_in(out: Path) -> ChannelMap | None:
+    """The map that is in `out` now. Whether another can be written there is checked before the long work."""
     if not out.parent.is_dir():
         raise SettingError(f"--out {out}: there is no folder {out.parent}")
     if not out.exists():
-        return 1
+        return None
     try:
-        return ChannelMap.from_toml(out.read_text("utf-8")).version + 1
+        return ChannelMap.from_toml(out.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, ChannelMapError) as error:
         raise SettingError(f"--out {out}: exists and is not a channel map ({error}); choose another file") from None
 
@@ -132,6 +134,13 @@ def _show(facts: dict[str, Any], out: Path) -> None:
     worst = sorted(facts["by_member"], key=lambda row: -row["waste"])[:MEMBERS_SHOWN]
     told = ", ".join(f"{row['member']} ({row['waste']:,.0f} in {row['channels']} channels)" for row in worst)
     console.print(f"Most in vain: {told}. --json lists all members.", soft_wrap=True, highlight=False)
+    if change := facts.get("change"):
+        console.print(
+            f"Against the map that was there, which now wastes {change['kept']:,.0f}: {change['moved']:.0%} of the "
+            f"traffic moves, and a member joins {change['joined']:.1f} channels.",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def _by_channel(facts: dict[str, Any], what: str) -> Table:

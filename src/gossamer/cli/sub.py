@@ -112,7 +112,7 @@ async def _print(
     """Print all that comes, or the first `count`; what a durable subscription has printed is committed."""
     taken = 0
     async for batch in heard.batches():
-        unread = batch[count - taken :] if count else []
+        unread = max(0, len(batch) - (count - taken)) if count else 0
         batch = batch[: count - taken] if count else batch
         taken += len(batch)
         if seen is not None:
@@ -121,7 +121,7 @@ async def _print(
             sys.stdout.write("".join(printer(item) + "\n" for item in batch))
             sys.stdout.flush()
         if heard.acks is not None:
-            await heard._commit_but(unread, timeout=COMMIT_S)
+            await heard._commit_but(unread, timeout=COMMIT_S, wait=bool(count) and taken >= count)
         if count and taken >= count:
             return
 

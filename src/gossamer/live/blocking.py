@@ -8,10 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from gossamer.core.errors import Error
 from gossamer.core.ids import PacketId
 from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
 from gossamer.live.home import Home
+from gossamer.live.misuse import check_subscription
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.pubsub.channel_map import ChannelMap
@@ -55,11 +57,12 @@ class SyncSubscription:
             batch = self._next_batch(timeout, one_by_one=True)
             if batch is None:
                 return None
-            self._items, self._position = batch, 0
+            acks = self._subscription.acks
+            shared = self._subscription.shared
+            self._items = batch if acks is None else acks.bound(batch, shared=shared, blocking=True)
+            self._position = 0
         self._position += 1
-        item = self._items[self._position - 1]
-        acks = self._subscription.acks
-        return item if acks is None else acks.bound(item, blocking=True)
+        return self._items[self._position - 1]
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
@@ -78,9 +81,9 @@ class SyncSubscription:
         """How many items wait to be read."""
         return self._subscription.waiting + len(self._items) - self._position
 
-    def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
-        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds."""
-        self._group.run(self._subscription._commit_but(self._items[self._position :], timeout, wait=wait))
+    def commit(self, timeout: float | None = None, *, wait: bool = False) -> None:
+        """All that was read so far is done; with `wait=True`, returns when loggers have kept that."""
+        self._group.run(self._subscription._commit_but(len(self._items) - self._position, timeout, wait=wait))
 
     def caught_up(self, timeout: float | None = None) -> None:
         """Wait until all of the past that was asked for is here; Timeout if it is late."""
@@ -88,6 +91,12 @@ class SyncSubscription:
 
     def call_with(self, callback: Callable[[Item], Any]) -> None:
         """Call `callback` with each item until the end; its errors are logged."""
+        try:
+            self._call_with(callback)
+        except Error as error:  # nobody else would hear of it
+            _log.error("the subscription to %r has ended: %s", self._subscription.pattern, error)
+
+    def _call_with(self, callback: Callable[[Item], Any]) -> None:
         for item in self:
             try:
                 callback(item)
@@ -162,8 +171,8 @@ class SyncGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         assert self._home is not None, "entered"
-        if self._home.is_copy:
-            return  # the membership is the parent's
+        if self.is_over or self._home.is_copy:
+            return  # we have left before, or the membership is the parent's
         self._home.loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
         if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
@@ -173,7 +182,7 @@ class SyncGroup:
         return repr(self._group).replace("Group", "SyncGroup", 1)
 
     def close(self) -> None:
-        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`."""
+        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`. Once is enough."""
         self.__exit__(None, None, None)
 
     def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
@@ -223,6 +232,7 @@ class SyncGroup:
         callback: Callable[[Item], Any] | None = None,
     ) -> SyncSubscription:
         """Subscribe as `Group.subscribe` does; returns a blocking iterator. A `callback` has a thread of its own."""
+        check_subscription((pattern, *patterns), callback)
         subscription = self.call(
             lambda: self._group.subscribe(
                 pattern,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
 
+from gossamer.core.errors import Error
 from gossamer.live.subscription import Item, Subscription
 from gossamer.wire.events import Event
 
@@ -38,6 +39,13 @@ class Callbacks:
 
 
 async def _call(subscription: Subscription, callback: Callback) -> None:
+    try:
+        await _call_with_each(subscription, callback)
+    except Error as error:  # nobody else would hear of it
+        _log.error("the subscription to %r has ended: %s", subscription.pattern, error)
+
+
+async def _call_with_each(subscription: Subscription, callback: Callback) -> None:
     async for item in subscription:
         try:
             outcome = callback(item)

@@ -6,6 +6,7 @@ done goes to every logger that is there; a commit is over when as many have it a
 
 import asyncio
 import json
+from collections import deque
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -13,7 +14,7 @@ from weakref import ref
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import acknowledged_type, blocking_type
+from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
 from gossamer.live.errors import NameInUse, NoLogger, Timeout
 from gossamer.live.inbox import Inbox
 from gossamer.live.mail import COMMIT, COMMITTED, READ, READING, RELEASE, Mail
@@ -24,14 +25,21 @@ from gossamer.live.readers import numbers, parse, texts
 from gossamer.live.subscription import Item, Start, Subscription, parse_start
 from gossamer.logging.registrar import RENEW_S
 from gossamer.pubsub.progress import Progress
+from gossamer.pubsub.unread import Unread, count_places
 from gossamer.wire.events import Event
 
 _ASK_AGAIN_S = 0.2
 _PATIENCE_S = 30.0
 """How long loggers that do not answer are waited for."""
+_NONE_FOR_S = 3.0
+"""A group in which no logger is seen for so long has none: a member learns of loggers a moment after it joined."""
 _COMMIT_AFTER_S = 0.05
 """What is acknowledged event by event is committed this much later, together."""
 _LAST_COMMIT_S = 1.0
+_UNCOUNTED_MAX = 1_000_000
+"""So many events that were read one by one, and not committed, are remembered as they are."""
+_BEHIND_S = 1.0
+"""A commit that loggers have not kept for so long is waited for by the next one."""
 NAME_BYTES_MAX = 200
 
 
@@ -53,6 +61,11 @@ class Durable:
         self._granted = False
         self._committed: Horizon = {}
         self._number = 0
+        self._under_way: deque[tuple[int, float]] = deque()  # commits that are not kept yet, and since when
+        self._acknowledged = Acknowledged()
+        self._unread = Unread((), Event)
+        self._uncounted: list[tuple[list[Item], int]] | None = []  # read one by one since a commit, each from where on
+        self._batched = False  # whether anything was read in batches since a commit
         self._sent: dict[int, int] = {}  # by logger: the last commit that it was told
         self._kept: dict[int, int] = {}  # by logger: the last commit that it has
         self._news = asyncio.Event()
@@ -78,22 +91,22 @@ class Durable:
         subscription = self._subscription()
         return subscription is None or subscription.is_closed
 
-    def bound(self, item: Item, *, blocking: bool = False) -> Item:
-        """The same item; an event of it can be acknowledged."""
-        if not isinstance(item, Event):
-            return item
-        return tuple.__new__(self._types[blocking_type if blocking else acknowledged_type], item)
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged."""
+        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
-        if "done" not in event.__dict__:
-            event.__dict__["done"] = True
-            self.progress.done(event.sender, event.seqno)
+        if self._acknowledged.note(event):
+            self._count()
+            if self.progress.done(event.sender, event.seqno):
+                self._acknowledged.forget(event.sender, event.seqno)
             self.commit_soon()
 
     # Being the reader.
 
     async def _claim(self) -> None:
         """Ask until a logger that decides has granted the name, and all that are there have said how far it was."""
+        await self._meet_a_logger()
         end = monotonic() + _PATIENCE_S
         while not self.is_closed:
             self._ask(renews=False)
@@ -111,6 +124,16 @@ class Durable:
                 raise NoLogger(f"durable name {self.name!r}: no logger has answered within {_PATIENCE_S:.0f} s")
             await asyncio.sleep(_ASK_AGAIN_S / 4)
         return None
+
+    async def _meet_a_logger(self) -> None:
+        end = monotonic() + _NONE_FOR_S
+        while not self._parts.any_logger and not self.is_closed:
+            if monotonic() > end:
+                raise NoLogger(
+                    f"durable name {self.name!r}: the group has no logger to keep its position; start one with "
+                    "`gossamer logger GROUP --store DIR`"
+                )
+            await asyncio.sleep(_ASK_AGAIN_S / 20)
 
     def _ask(self, *, renews: bool) -> None:
         self._asked_at = monotonic()
@@ -180,29 +203,52 @@ class Durable:
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these."""
         subscription = self._subscription()
-        if subscription is not None:
-            self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=not one_by_one)
-            if one_by_one:
-                self.progress.expect((item.sender, item.seqno) for item in items if isinstance(item, Event))
+        if subscription is None:
+            return
+        together = not one_by_one or self._uncounted is not None
+        self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=together)
+        self._unread = Unread(items, Event)
+        self._batched |= not one_by_one
+        if not together:
+            self.progress.expect(count_places(items, Event))
+        elif one_by_one and self._uncounted is not None:
+            self._uncounted.append((items, 0))
+            if sum(len(some) for some, _ in self._uncounted) > _UNCOUNTED_MAX:
+                self._count()
+
+    def _count(self) -> None:
+        """Count the events that were read one by one: who never acknowledges one of them need not pay for that."""
+        uncounted, self._uncounted = self._uncounted, None
+        if uncounted is not None:
+            counted = count_places([item for items, begin in uncounted for item in items[begin:]], Event)
+            (self.progress.expect if self._batched else self.progress.separate)(counted)
 
     def _look_at_given(self, subscription: Subscription) -> None:
         """If nothing waits, everything whose turn has come was given, also what does not match."""
         if (marks := subscription.marks) is not None:
             self.progress.gave(marks, {})
 
-    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
-        """All that was read is done, but for these: wait until loggers have kept that."""
+    async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
+        """All that was taken is done, but for the last so many items: wait until loggers have kept enough of that."""
         if (subscription := self._subscription()) is not None:
             self._look_at_given(subscription)
-        self.progress.all_but((item.sender, item.seqno) for item in unread if isinstance(item, Event))
-        if wait:
-            await self._committed_to_loggers(timeout)
-        else:
-            self.look()
-
-    async def _committed_to_loggers(self, timeout: float | None) -> None:
+        self.progress.all_but(self._unread.first(unread))
+        self._uncounted = [self._unread.rest(unread)] if unread else []
+        self._batched = False
+        self._acknowledged.clear()
         self.look()
-        number = self._number
+        await self._wait_for(self._number if wait else self._overdue(), timeout)
+
+    def _overdue(self) -> int:
+        """A commit that loggers should have kept by now; 0 if there is none."""
+        under_way = self._under_way
+        while under_way and self._is_kept(under_way[0][0]):
+            under_way.popleft()
+        return under_way[0][0] if under_way and under_way[0][1] < monotonic() - _BEHIND_S else 0
+
+    async def _wait_for(self, number: int, timeout: float | None) -> None:
+        if self._is_kept(number):
+            return
         try:
             with self._parts.mail.awaited():
                 async with asyncio.timeout(timeout):
@@ -211,14 +257,14 @@ class Durable:
             raise Timeout(f"durable name {self.name!r}: no logger has kept its position within {timeout} s") from None
 
     async def _kept_by_enough(self, number: int) -> None:
-        while self._copies(number) < self._parts.copies:
+        while not self._is_kept(number):
             if self.task.done():
                 raise NameInUse(f"durable name {self.name!r}: this subscription reads it no more")
             self._news.clear()
             await self._news.wait()
 
-    def _copies(self, number: int) -> int:
-        return sum(kept >= number for kept in self._kept.values()) if number else self._parts.copies
+    def _is_kept(self, number: int) -> bool:
+        return not number or sum(kept >= number for kept in self._kept.values()) >= self._parts.copies
 
     def commit_soon(self) -> None:
         """Something was acknowledged: commit it in a moment."""
@@ -239,6 +285,7 @@ class Durable:
 
     def _send_commit(self) -> None:
         self._number += 1
+        self._under_way.append((self._number, monotonic()))
         for logger in self._parts.loggers():
             self._tell(logger)
 
@@ -261,7 +308,8 @@ class Durable:
         """The member leaves: commit what was acknowledged, and let others read."""
         if self._granted and not self.task.done():
             with suppress(Timeout, NameInUse):
-                await self._committed_to_loggers(_LAST_COMMIT_S)
+                self.look()
+                await self._wait_for(self._number, _LAST_COMMIT_S)
             self.release()
         self.task.cancel()
 
@@ -290,11 +338,6 @@ class Durables:
             raise SettingError(f"durable = {name!r}: must be a name of 1 to {NAME_BYTES_MAX} printable characters")
         if name in self._active:
             raise NameInUse(f"durable name {name!r}: this member reads it already; close that subscription first")
-        if not self._member.stack.roster.loggers:
-            raise NoLogger(
-                f"durable name {name!r}: the group has no logger to keep its position; start one with "
-                "`gossamer logger GROUP --store DIR`"
-            )
 
     def begin(self, name: str, subscription: Subscription, start: Start) -> None:
         """Make a subscription durable."""
@@ -313,6 +356,11 @@ class Durables:
         """The member leaves."""
         for durable in list(self._active.values()):
             await durable.finish()
+
+    @property
+    def any_logger(self) -> bool:
+        """Whether the group has loggers, in reach or away."""
+        return bool(self._member.stack.roster.loggers)
 
     def loggers(self) -> list[int]:
         """The loggers that are there."""

@@ -193,7 +193,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         return self
 
     async def close(self) -> None:
-        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`."""
+        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`. Once is enough."""
         await self.__aexit__(None, None, None)
 
     async def _give_up(self, transport: Transport) -> None:
@@ -305,7 +305,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     ) -> None:
         if self._home.is_copy:
             return  # the membership is the parent's
-        if self._failure is not None:
+        if self._is_over:  # it has failed, or we have left before
             await self._member.stop()
             return
         self._outboxes.close()
@@ -405,7 +405,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         await asyncio.sleep(0)  # let the loop send and receive
 
     @at_home
-    async def flush(self, *, durable: bool = True, copies: int = 1, timeout: float | None = None) -> None:
+    async def flush(self, timeout: float | None = None, *, durable: bool = True, copies: int = 1) -> None:
         """Wait until everything published so far is sent and, if the group has or had a logger, durable.
 
         It waits for a logger that is away; Timeout after `timeout` seconds. `NotDurable` if some of it will never
@@ -420,7 +420,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         await self._safety.flush(durable, timeout)
 
     @at_home
-    async def stable(self, packet: PacketId, *, timeout: float | None = None) -> None:
+    async def stable(self, packet: PacketId, timeout: float | None = None) -> None:
         """Wait until every member has confirmed that it has this packet, which this member published.
 
         `publish` returns the packet of an event. Members that are away and will be back count, too, so this may take as

@@ -170,7 +170,9 @@ class Member:
             self.step(self.disk.committed())  # before anything is collected
 
     async def stop(self) -> None:
-        """Close everything."""
+        """Close everything, once."""
+        if self._stopped:
+            return
         self._stopped = True
         self.pause()
         self.sockets.close()

@@ -21,6 +21,17 @@ def check_group(name: Any, settings: Any) -> None:
         raise WrongType(f"settings must be gossamer.Settings(...), not {_described(settings)}")
 
 
+def check_subscription(patterns: tuple[Any, ...], callback: Any) -> None:
+    """Raise WrongType unless these are patterns and a callback, or none."""
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise WrongType(
+                f"a pattern must be a str, not {_described(pattern)}; pass several as subscribe('a.*', 'b.>')"
+            )
+    if callback is not None and not callable(callback):
+        raise WrongType(f"a callback must be a function that takes an event, not {_described(callback)}")
+
+
 def check_ttl(ttl: Any) -> None:
     """Raise unless an event can have this time to live."""
     if isinstance(ttl, bool) or not isinstance(ttl, int | float):

@@ -2,19 +2,19 @@
 
 import asyncio
 from collections import Counter
-from operator import itemgetter
 from weakref import ref
 
 from gossamer.core.errors import Misuse
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import acknowledged_type, blocking_type
+from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
 from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import QUEUE, Mail
 from gossamer.live.member import Member
 from gossamer.live.subscription import Item, Subscription
 from gossamer.pubsub.queue import By, Queue, Report
+from gossamer.pubsub.unread import Unread, count_places
 from gossamer.wire.events import Event
 from gossamer.wire.queue_letters import BYE, HELLO, REPORT, WELCOME, QueueLetter, pack, unpack
 
@@ -22,7 +22,6 @@ _REPORT_S = 0.05
 _NAME_BYTES_MAX = 200
 _REPORTS_MAX = 1000
 """Reports of one member that may wait for one before them."""
-_PLACE = itemgetter(3, 4)
 
 
 class Worker:
@@ -38,7 +37,9 @@ class Worker:
         self._greeted: set[int] = set()
         self._number = int(parts.member.now() * 1000)  # above those of an earlier subscription
         self._told: Horizon = {}  # how far the others know us to have seen
-        self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were read and are not done
+        self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were taken and are not done
+        self._acknowledged = Acknowledged()
+        self._unread = Unread((), Event)
         self._types = {
             make: make(parts.inbox.event_type, parts.inbox.home, self._done)
             for make in (acknowledged_type, blocking_type)
@@ -66,35 +67,35 @@ class Worker:
 
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these."""
-        self._in_hand.update(map(_PLACE, [item for item in items if isinstance(item, Event)]))
+        self._in_hand.update(count_places(items, Event))
+        self._unread = Unread(items, Event)
 
     def skipped(self, events: list[Event]) -> None:
         """These were too old to be read, and are done."""
         for event in events:
             self.queue.done(event.sender, event.seqno)
 
-    def bound(self, item: Item, *, blocking: bool = False) -> Item:
-        """The same item; an event of it can be acknowledged."""
-        if not isinstance(item, Event):
-            return item
-        return tuple.__new__(self._types[blocking_type if blocking else acknowledged_type], item)
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged."""
+        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
         place = event.sender, event.seqno
-        if "done" not in event.__dict__ and self._in_hand[place] > 0:
-            event.__dict__["done"] = True
+        if self._in_hand[place] > 0 and self._acknowledged.note(event):
             self._in_hand[place] -= 1
             if not self._in_hand[place]:
                 del self._in_hand[place]
+                self._acknowledged.forget(*place)
             self.queue.done(*place)
 
-    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
-        """All that was read is done, but for these."""
-        left = Counter(map(_PLACE, (item for item in unread if isinstance(item, Event))))
+    async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
+        """All that was taken is done, but for the last so many items."""
+        left = self._unread.last(unread)
         for place, count in self._in_hand.items():
             if count > left[place]:
                 self.queue.done(*place, events=count - left[place])
-        self._in_hand = left
+        self._in_hand = Counter(left)
+        self._acknowledged.clear()
 
     # The others.
 

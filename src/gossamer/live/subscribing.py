@@ -11,6 +11,7 @@ from gossamer.live.home import Home
 from gossamer.live.inbox import Inbox
 from gossamer.live.latest import Latest
 from gossamer.live.member import Member
+from gossamer.live.misuse import check_subscription
 from gossamer.live.past import Past
 from gossamer.live.queueing import Queues
 from gossamer.live.subscription import LATEST, Losses, Room, Start, Subscription, WhenFull, parse_start
@@ -60,6 +61,7 @@ class Subscribing:
         item in its order, and acknowledges it; its errors are logged, and the subscription goes on.
         """
         self._home.check_here("subscribe in that thread, or use gossamer.join_sync")
+        check_subscription((pattern, *patterns), callback)
         if durable is not None:
             self._durables.check(durable)
         queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)
@@ -86,8 +88,14 @@ class Subscribing:
         from_past = wish is not None or start == LATEST
         if durable is not None and start == LATEST:
             raise SettingError(f"start = {start!r}: a durable subscription gets everything from its position on")
-        if queue is not None and (durable is not None or from_past):
-            raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
+        if queue is not None and durable is not None:
+            raise SettingError(
+                f"queue = {queue!r}, durable = {durable!r}: a queue keeps no position; let one durable subscriber give "
+                "each event to the queue by request(), as docs/applications.md shows under 'A queue that outlives its "
+                "workers'"
+            )
+        if queue is not None and from_past:
+            raise SettingError(f"queue = {queue!r}, start = {start!r}: a queue begins now; leave out start=")
         if (from_past or durable is not None or queue is not None) and not self._member.stack.order.replays:
             raise SettingError(f"start = {start!r}: past events, durable= and queue= need order = 'fifo'")
         if (from_past or durable is not None) and self._member.disk is not None:

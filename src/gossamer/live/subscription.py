@@ -79,11 +79,11 @@ class Acknowledging(Protocol):
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these, to acknowledge them one by one or together."""
 
-    def bound(self, item: Item, *, blocking: bool = False) -> Item:
-        """The same item; an event of it can be acknowledged."""
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged. Those that others have, too, are copied."""
 
-    async def commit(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
-        """All that was read is done, but for these."""
+    async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
+        """All that was taken is done, but for the last so many items."""
 
 
 class Subscription:
@@ -113,6 +113,9 @@ class Subscription:
         self._unread: dict[int, Lost] = {}  # by sender: what came while this was full
         self._reading: list[Item] = []  # what is taken item by item
         self._position = 0
+        self.shared = True
+        """Whether what was taken last may be in other subscriptions, too."""
+        self._alone_since = -1  # how many subscriptions had been made when this one was alone, at the last taking
         self._early: list[Item] | None = None  # what comes while the past is not known yet
         self._ready = asyncio.Event()
         self._past_is_here = asyncio.Event()
@@ -132,7 +135,8 @@ class Subscription:
     @property
     def waiting(self) -> int:
         """How many items the application has not taken."""
-        return len(self._items) + len(self._early or ())
+        begun = len(self._reading) - self._position if self._reading else 0
+        return begun + len(self._items) + len(self._early or ())
 
     @property
     def is_half_full(self) -> bool:
@@ -249,6 +253,8 @@ class Subscription:
                 await self._past_is_here.wait()
         except TimeoutError:
             raise Timeout(f"the past was not complete within {timeout} s: {len(self.rewound)} senders") from None
+        if self._error is not None:
+            raise self._error
 
     def past_is(self, items: list[Item]) -> None:
         """These were before everything that was held back."""
@@ -309,15 +315,17 @@ class Subscription:
             raise Timeout(f"nothing came within {timeout} s") from None
 
     async def __anext__(self) -> Item:
-        if not self._reading:
+        while not self._reading:  # what has come may all be too old
             while not self._items:
                 await self._fetch()
-            self._reading, self._position = self._taken(one_by_one=True), 0
+            taken = self._taken(one_by_one=True)
+            self._reading = taken if self.acks is None else self.acks.bound(taken, shared=self.shared)
+            self._position = 0
         item = self._reading[self._position]
         self._position += 1
         if self._position == len(self._reading):
             self._reading = []
-        return item if self.acks is None else self.acks.bound(item)
+        return item
 
     async def batches(self, timeout: float | None = None) -> AsyncIterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""
@@ -330,7 +338,7 @@ class Subscription:
 
     async def _take(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         try:
-            while not self._items and not self._reading:
+            while not (found := self.rest(one_by_one=one_by_one)):
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
                     await self._fetch()
                 else:
@@ -340,7 +348,7 @@ class Subscription:
             return None
         except TimeoutError:
             raise Timeout(f"nothing came within {timeout} s") from None
-        return self.rest(one_by_one=one_by_one)
+        return found
 
     def rest(self, *, one_by_one: bool = False) -> list[Item]:
         """Everything that is there, perhaps nothing; does not wait. Events of a batch are acknowledged by `commit`."""
@@ -349,17 +357,18 @@ class Subscription:
         return begun[self._position :] + taken if begun else taken
 
     @at_home
-    async def commit(self, timeout: float | None = None, *, wait: bool = True) -> None:
-        """All that was read so far is done: wait until loggers have kept that; Timeout after `timeout` seconds.
+    async def commit(self, timeout: float | None = None, *, wait: bool = False) -> None:
+        """All that was read so far is done. With `durable=`, the next subscription of that name begins after it.
 
-        With `wait=False` it is on its way when this returns: as safe, since what is not kept comes again, and faster.
-        For a subscription with `durable=`: the next one of that name begins after it. With `queue=` it does not wait,
-        and what was not committed goes to another member of the queue when this one is gone.
+        The commit travels to the loggers while you go on. This waits only while they have not kept what was committed
+        a second ago; with `wait=True` until they have kept all of it, which takes a round trip and a sync of a disk. It
+        raises Timeout after `timeout` seconds. What is not kept when a reader dies comes again. With `queue=` it
+        never waits, and what was not committed goes to another member of the queue when this one is gone.
         """
-        await self._commit_but(self._reading[self._position :], timeout, wait=wait)
+        await self._commit_but(len(self._reading) - self._position if self._reading else 0, timeout, wait=wait)
 
-    async def _commit_but(self, unread: list[Item], timeout: float | None, *, wait: bool = True) -> None:
-        """Commit all that was taken but for these items."""
+    async def _commit_but(self, unread: int, timeout: float | None, *, wait: bool) -> None:
+        """Commit all that was taken but for the last so many items."""
         if self.acks is None:
             raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
         await self.acks.commit(unread, timeout, wait=wait)
@@ -384,6 +393,7 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
+        self.shared, self._alone_since = self._alone_since != self._inbox.made, self._inbox.made_if_one()
         if self._inbox.has_ttl:
             items = self._alive(items)
         if self.acks is not None and items:

@@ -7,7 +7,7 @@ be.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import time_ns
@@ -15,12 +15,13 @@ from time import time_ns
 import pyarrow as pa
 
 from gossamer.core.ranges import RangeSet
-from gossamer.pipeline.log_rows import SEALED, Open, Part, Reading, body_of, fragment_place, matching
-from gossamer.pipeline.options import KEY_VARIABLE, ReadOptions
+from gossamer.pipeline.log_rows import Part, Reading, fragment_place, matching
+from gossamer.pipeline.opening import SEALED, Open, body_of, open_for_reading, opener
+from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.positions import Extent
 from gossamer.pipeline.session import PipelineError
 from gossamer.pubsub.subjects import compile_pattern
-from gossamer.store import Damaged, LogEntry, LogStore, StoreError, open_store
+from gossamer.store import Damaged, LogEntry, LogStore
 from gossamer.wire import WireError
 from gossamer.wire.events import count_events, is_fragment
 
@@ -151,31 +152,5 @@ def _extend(parts: list[Part], sender: int, first: int, behind: int) -> None:
 @contextmanager
 def open_log(options: ReadOptions) -> Iterator[Log]:
     """Open the log that the options name, and close it at the end; `PipelineError` says what is wrong with it."""
-    try:
-        with open_store(options.store, readonly=True) as store:
-            yield Log(store, options, opener(options))
-    except ImportError:
-        raise PipelineError("lmdb is not installed; install it with: pip install 'gossamer[spark]'") from None
-    except StoreError as error:
-        raise PipelineError(str(error)) from None
-
-
-def opener(options: ReadOptions) -> Callable[[bytes], bytes]:
-    """A function that opens sealed datagrams with the keys of the options."""
-    if not options.keys:
-        return _no_key
-    from gossamer.wire.sealing import Opener, SealError
-
-    opening = Opener(options.ring())
-
-    def opened(datagram: bytes) -> bytes:
-        try:
-            return opening.open(datagram, replay_check=False)
-        except SealError as error:
-            raise PipelineError(f"the key does not open the log: {error}; give the key of its group") from None
-
-    return opened
-
-
-def _no_key(_: bytes) -> bytes:
-    raise PipelineError(f"the log is sealed: give the option key, or set {KEY_VARIABLE} in the environment")
+    with open_for_reading(options.store) as store:
+        yield Log(store, options, opener(options))

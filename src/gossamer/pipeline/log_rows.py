@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from gossamer.core.ids import channel_of
-from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
+from gossamer.pipeline.opening import SEALED, Open, body_of
 from gossamer.pipeline.session import PipelineError
 from gossamer.store.contract import Damaged, LogEntry, LogStore
-from gossamer.wire import WireError, decode
+from gossamer.wire import WireError
 from gossamer.wire.attributes import Attribute
 from gossamer.wire.codec import CHECKSUM_BYTES, DATA_BYTES, HEADER_BYTES
 from gossamer.wire.columns import ColumnBuilder, Columns
@@ -58,11 +58,8 @@ KEY = "key"
 
 BATCH_EVENTS, BATCH_BYTES = 16_384, 8 << 20
 """A record batch ends when it reaches either."""
-SEALED = b"S"
 _BODY_AT = DATA_BYTES - CHECKSUM_BYTES
 
-Open = Callable[[bytes], bytes]
-"""Turns a sealed datagram from the log into the datagram before it was sealed."""
 OnLoss = Callable[[str], None]
 """Called for a packet that cannot be read: raises, or returns to continue."""
 
@@ -180,15 +177,6 @@ def fragment_place(body: bytes) -> tuple[int, int]:
         raise WireError("a fragment is cut short")
     _, _, _, index, count, _ = FRAGMENT_HEAD.unpack_from(body)
     return index, count
-
-
-def body_of(entry: LogEntry, open_datagram: Open) -> bytes:
-    """The body of a logged packet; WireError if it is not the packet that the log says it is."""
-    datagram = open_datagram(entry.datagram) if entry.datagram[:1] == SEALED else entry.datagram
-    _, message = decode(datagram)
-    if not isinstance(message, Data) or (message.packet.sender, message.packet.seqno) != (entry.sender, entry.seqno):
-        raise WireError("it holds a different packet")
-    return message.packet.body
 
 
 def record_batch(columns: Columns, seqnos: np.typing.NDArray[np.int64], sender: int, channel: int) -> pa.RecordBatch:

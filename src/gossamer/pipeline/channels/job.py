@@ -8,9 +8,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from gossamer.analysis.channels import Demand, Grouping
+from gossamer.pipeline.channels.change import cost_of
 from gossamer.pipeline.channels.clusters import clustered
 from gossamer.pipeline.channels.interests import Interests
-from gossamer.pipeline.channels.mapping import Case, Outcome, find_map, hashed_map, one_channel
+from gossamer.pipeline.channels.mapping import Case, Outcome, find_map, hashed_map, numbered_like, one_channel
 from gossamer.pipeline.channels.traffic import traffic
 from gossamer.pubsub.channel_map import ChannelMap
 
@@ -36,11 +37,15 @@ def map_channels(
     interests: Interests,
     channels: int,
     *,
-    version: int = 1,
+    before: ChannelMap | None = None,
     weight: str = "events",
     say: Say = lambda text: None,
 ) -> Mapped:
-    """Find the map for `channels` channels that wastes least, by `weight`: events or bytes."""
+    """Find the map for `channels` channels that wastes least, by `weight`: events or bytes.
+
+    It is the next version of the one `before`, if there is one, and moves as little traffic as possible.
+    """
+    version = 1 if before is None else before.version + 1
     clock = _Clock(say)
     clock.begin("log", "counting the events of the log by subject")
     counted = traffic(events)
@@ -54,6 +59,8 @@ def map_channels(
         return found
 
     channel_map, found = find_map(case, channels, version, starts)
+    if before is not None:
+        channel_map = numbered_like(channel_map, before, getattr(counted, weight))
     clock.begin("report", "working out what each member would hear")
     outcome = case.with_channels(channel_map)
     facts = {
@@ -76,6 +83,8 @@ def map_channels(
         "by_channel": outcome.channels(),
         "by_member": outcome.by_member(),
     }
+    if before is not None:
+        facts["change"] = cost_of(case, before, channel_map)
     clock.end()
     return Mapped(channel_map, case, outcome, {**facts, "seconds": clock.seconds})
 

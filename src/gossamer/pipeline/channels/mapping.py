@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 
 from gossamer.analysis.channels import Demand, Grouping, best, hashed
 from gossamer.pipeline.channels.compact import compact
 from gossamer.pipeline.channels.interests import Interests
 from gossamer.pipeline.channels.pattern_trie import PatternTrie
-from gossamer.pubsub.channel_map import DEFAULT_CHANNEL, ChannelMap
+from gossamer.pubsub.channel_map import DEFAULT_CHANNEL, ChannelMap, Rule
 
 SUBJECTS_MAX = 20_000
 """How many subjects may get a channel of their choice; the rest, those with least traffic, share the default."""
@@ -129,6 +130,22 @@ def find_map(case: Case, channels: int, version: int, starts: Start) -> tuple[Ch
     free = _free(case, demand, placed, channels)
     chosen = dict(zip(case.subjects, map(int, placed[:-1]), strict=False))
     return compact(version, channels, chosen, free, list(case.interests)), found
+
+
+def numbered_like(found: ChannelMap, before: ChannelMap, traffic: Mapping[str, float]) -> ChannelMap:
+    """The same map, with its channels numbered so that as little traffic as possible moves from where it is.
+
+    Channel 0 stays what it is, because everybody hears it.
+    """
+    count = found.channels
+    together = np.zeros((count, count))
+    for subject, weight in traffic.items():
+        new, old = found.channel_of(subject), before.channel_of(subject)
+        if new and 0 < old < count:
+            together[new, old] += weight
+    numbers = [0, *(int(number) + 1 for number in linear_sum_assignment(-together[1:, 1:])[1])]
+    rules = tuple(Rule(rule.pattern, numbers[rule.channel]) for rule in found.rules)
+    return ChannelMap(found.version, count, rules)
 
 
 def hashed_map(case: Case, channels: int) -> Outcome:

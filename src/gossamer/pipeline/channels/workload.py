@@ -29,6 +29,9 @@ class Workload:
     locality: float = setting(0.9, "The part of a member's wishes that its own community makes.", low=0.0, high=1.0)
     communities: int = setting(32, "Number of communities.", low=1, high=10_000)
     channels: int = setting(16, "Number of channels.", low=1, high=128)
+    drift: float = setting(
+        0.0, "The part of the members that want something else after the map was found.", low=0.0, high=1.0
+    )
     name: str = setting("", "Name of the run.")
     seed: int = setting(1, "Seed of the random generator.")
 
@@ -38,10 +41,13 @@ def subject_names(load: Workload) -> list[str]:
     return [f"market{s % load.communities}.share{s // load.communities}" for s in range(load.subjects)]
 
 
-def demand(load: Workload) -> Demand:
-    """Draw the demand of a workload."""
+def demand(load: Workload, *, later: bool = False) -> Demand:
+    """Draw the demand of a workload; `later`, when a part of the members wants something else."""
     random = np.random.default_rng(load.seed)
     wished = [_wishes(load, member % load.communities, random) for member in range(load.members)]
+    if later:
+        for member in random.choice(load.members, round(load.drift * load.members), replace=False):
+            wished[member] = _wishes(load, int(random.integers(load.communities)), random)
     edges = np.cumsum([0, *map(len, wished)])
     by_member = csr_matrix(
         (np.ones(edges[-1], np.int8), np.concatenate(wished), edges), shape=(load.members, load.subjects)

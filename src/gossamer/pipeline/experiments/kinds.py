@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossamer.core.schema import build
-from gossamer.pipeline.channels.mapping import Case, find_map, hashed_map, one_channel
+from gossamer.pipeline.channels.change import cost_of
+from gossamer.pipeline.channels.mapping import Case, find_map, hashed_map, numbered_like, one_channel
 from gossamer.pipeline.channels.workload import Workload, demand, interests, subject_names
+from gossamer.pubsub.channel_map import ChannelMap
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import Scenario, parse
@@ -57,8 +59,7 @@ def _parse_workload(table: Mapping[str, Any], folder: str) -> Workload:
 
 def _map_channels(load: Workload, trace: Path | None, check: bool, progress: Progress) -> Mapping[str, Any]:
     """Everything but Spark's part: the demand is drawn, not counted, and the greedy merge is the only start."""
-    names, drawn = subject_names(load), demand(load)
-    case = Case.of(dict(zip(names, map(float, drawn.weights), strict=True)), interests(load, drawn))
+    case = _case(load)
     found, told = find_map(case, load.channels, 1, lambda kinds, channels: {})
     outcome = case.with_channels(found)
     waste = {
@@ -70,7 +71,21 @@ def _map_channels(load: Workload, trace: Path | None, check: bool, progress: Pro
         "rules": float(len(found.rules)),
         "map_bytes": float(len(found.to_bytes())),
     }
-    return {"name": load.name, "members": load.members, "waste": waste}
+    change = _change(load, found) if load.drift else None
+    return {"name": load.name, "members": load.members, "waste": waste, "change": change}
+
+
+def _case(load: Workload, *, later: bool = False) -> Case:
+    names, drawn = subject_names(load), demand(load, later=later)
+    return Case.of(dict(zip(names, map(float, drawn.weights), strict=True)), interests(load, drawn))
+
+
+def _change(load: Workload, before: ChannelMap) -> Mapping[str, float]:
+    """What another map costs and saves, when some members want something else."""
+    case = _case(load, later=True)
+    found, _ = find_map(case, load.channels, 2, lambda kinds, channels: {})
+    traffic = dict(zip(case.subjects, map(float, case.weights), strict=True))
+    return cost_of(case, before, numbered_like(found, before, traffic))
 
 
 KINDS: dict[str, Kind] = {

@@ -65,6 +65,7 @@ SCHEMA = pa.schema(
             ),
         ),
         ("waste", _struct("wanted one hashed merged mapped rules map_bytes", pa.float64())),
+        ("change", _struct("kept renewed both moved joined", pa.float64())),
         ("violations", pa.list_(_struct("spec message", pa.string()))),
         ("trace_hash", pa.string()),
         ("repeated", pa.int64()),
