@@ -278,8 +278,9 @@ class Synchronous(Membership):
 
     def _told_excluded(self, now: float, source: int, message: Excluded, out: Effects) -> None:
         if self._part is not None and self._part.view.number < message.view <= NUMBERS_MAX:
-            known = (message.view, {}) if self._departure is None else (self._departure[1].view, self._departure[1].cut)
-            self._go(f"excluded from view {known[0]}", known[1], out)
+            known = None if self._departure is None else self._departure[1]
+            why = f"excluded from view {message.view}" if known is None else self._part.why_out(known)
+            self._go(why, {} if known is None else known.cut, out)
 
     def _depart(self, now: float, source: int, part: Part, message: NewView, out: Effects) -> None:
         """We are not in the next view, but perhaps nobody else knows of it: tell those that are until one says so."""
@@ -472,8 +473,6 @@ class Synchronous(Membership):
             self._go(part.why_out(message), message.cut, out)
         else:
             self._install(now, message, out)
-
-    # The next view.
 
     def _enter(self, now: float, message: NewView, out: Effects) -> None:
         """We are in: owed is what is sent in this view."""
