@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from statistics import median
 from time import monotonic_ns
 from typing import Any
@@ -122,15 +123,16 @@ async def answer(group: gossamer.Group, plan: Order) -> None:
 
 
 async def ask(group: gossamer.Group, order: Order) -> Order:
-    """So many requests and so many stamped events in turn, with a pause after each."""
+    """So many requests and so many stamped events in turn, with a pause after each that nothing keeps step with."""
     took = []
+    chance = Random(1)
     for _ in range(order["count"]):
         group.publish("stamped", monotonic_ns().to_bytes(8, "little"))
-        await asyncio.sleep(order["pause_s"])
+        await asyncio.sleep(chance.uniform(0.5, 2) * order["pause_s"])
         began = monotonic_ns()
         await group.request("ask", timeout=10)
         took.append(monotonic_ns() - began)
-        await asyncio.sleep(order["pause_s"])
+        await asyncio.sleep(chance.uniform(0.5, 2) * order["pause_s"])
     return {"request": median(took)}
 
 

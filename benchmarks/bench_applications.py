@@ -1,7 +1,7 @@
 """What applications do with a group, each part in processes of its own: queues, requests, durable readers, threads.
 
 - A queue: one publisher, 4 workers that take their share in batches and commit each; events/s until the last is done.
-- A request, to a member that replies at once, beside the latency of an event one way; in turn, with pauses.
+- A request, to a member that replies at once, beside the latency of an event one way; in turn, with random pauses.
 - A durable reader that commits every 1,000 events, beside one that is not durable; a logger is there in both cases.
 - A program without asyncio that publishes event by event, up to a subscriber in another process.
 
@@ -76,7 +76,7 @@ async def request(loop: str, rounds: int, count: int = 500) -> None:
     ways, requests = [], []
     async with crew(loop, "asker", "answerer") as (asker, answerer):
         for _ in range(rounds + 1):
-            asker.order(count=count, pause_s=0.001)
+            asker.order(count=count, pause_s=0.002)
             requests.append((await asker.report())["request"] / 1e3)
             answerer.order(kind="report")
             ways.append(median((await answerer.report())["one_way"]) / 1e3)

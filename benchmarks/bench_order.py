@@ -65,7 +65,8 @@ def jgroups() -> Iterator[list[System]]:
             yield []
         else:
             made = partial(command, classes)
-            yield [System("jgroups", "JGroups SEQUENCER", FIFO.publisher, FIFO.subscriber, command=made)]
+            SYSTEMS["jgroups"] = System("jgroups", "JGroups SEQUENCER", FIFO.publisher, FIFO.subscriber, command=made)
+            yield [SYSTEMS["jgroups"]]
 
 
 def sections(seconds: float) -> list[Section]:

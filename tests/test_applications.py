@@ -21,6 +21,7 @@ PRINTS = {
     r"'weather.oslo', so nobody can reply\n",
     "durable.py": "".join(f"{who}: b'{n}'\n" for n, who in enumerate(["first"] * 3 + ["second"] * 3)),
     "queue.py": re.escape(f"{list(range(20))}\n"),
+    "durable_queue.py": "".join(f"done: {n}\n" for n in range(6)),
     "latest.py": r"\[b'8', b'9'\]\n",
     "values.py": 'tea customer-7 b\'{"item":"tea","count":2}\'\n',
 }

@@ -172,3 +172,12 @@ def test_the_web_service_streams_what_it_is_sent(world):
     finally:
         service.terminate()
         service.communicate(timeout=PATIENCE_S)
+
+
+def test_the_bank_has_the_same_balances_though_a_main_computer_was_killed_and_came_back(world):
+    """Reference: 002 §1"""
+    shown = ran(world, str(EXAMPLES / "bank.py")).splitlines()
+    balances = [json.loads(line.partition(": ")[2]) for line in shown if "balances" in line]
+    assert len(balances) == 2
+    assert balances[0] == balances[1]
+    assert len(balances[0]["balances"]) == 5

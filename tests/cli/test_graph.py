@@ -39,6 +39,15 @@ def test_the_drawing_has_a_line_from_the_primary_to_every_other_site():
     assert tags.count("circle") == 3
 
 
+def test_a_branch_is_named_and_drawn_from_its_own_primary():
+    branch = {"channels": [2, 5], "primary": 3, "sites": [1, 3], "places": None}
+    found = graphs([profile(1, 2, 2, branches=[branch]), profile(3, 2, 2, branches=[branch])])
+    assert described("accounts", found)[1] == "  branch for channels 2, 5, primary m3: m1, m3"
+    drawn = list(ElementTree.fromstring(drawing(found[0])))
+    assert len([node for node in drawn if node.tag.endswith("line")]) == 2 + 1
+    assert "depth 2" in "".join(node.text or "" for node in drawn)
+
+
 def gossamer(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "gossamer", *words], capture_output=True, text=True, check=False)
 

@@ -8,8 +8,10 @@ import os
 import pytest
 
 import gossamer
+from gossamer.live.last_log import LastLog
 from gossamer.live.logger_group import logger
 from gossamer.pubsub.last_values import LastValues, newest
+from gossamer.store import open_store
 from gossamer.wire import WireError
 from gossamer.wire.events import Event
 from gossamer.wire.keys import new_key
@@ -101,6 +103,25 @@ def test_if_nobody_keeps_last_events_that_is_said_and_the_present_comes():
                 one.subscribe("a", start="latest-per-subject", queue="w")
 
     run(story())
+
+
+def test_a_long_log_is_read_in_portions_between_which_the_logger_may_write(tmp_path):
+    async def story():
+        async with logger(GROUP, tmp_path / "log", settings()) as log:
+            for n in range(30):
+                log.publish(f"price.{n % 3}", b"%d" % n)
+                await log.flush(30)  # each in a packet of its own
+
+    run(story())
+    with open_store(tmp_path / "log", readonly=True) as store:
+        reading = LastLog(store, bytes)
+        turns = 0
+        while not reading.catch_up(8):
+            turns += 1
+            assert len(reading.matching(lambda subject: True)) == 3
+        assert turns == 3
+        assert [event.payload for event in reading.matching(lambda subject: True)] == [b"27", b"28", b"29"]
+        assert reading.catch_up(8)
 
 
 def test_the_table_is_bounded_and_the_newest_of_several_counts():

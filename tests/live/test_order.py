@@ -29,7 +29,7 @@ async def publish(group, subject: str, count: int, pause_s: float = 0.001) -> No
         await asyncio.sleep(pause_s)
 
 
-def seen(items) -> list[tuple[bytes, tuple[int, int]]]:
+def seen(items) -> list[tuple[bytes, tuple[int, int, int]]]:
     return [(item.payload, item.place) for item in items if isinstance(item, gossamer.Event)]
 
 
@@ -137,6 +137,46 @@ def test_members_of_several_channels_see_what_they_share_in_one_order():
     run(story())
 
 
+def branches(group) -> list[dict]:
+    return group.stats()["order"]["branches"]
+
+
+def test_halves_of_a_group_have_branches_until_one_member_wants_to_hear_both():
+    """Reference: 002 §3.1, §5.1"""
+
+    async def story():
+        async with joined(7, ordered(), loss=0.02) as groups:
+            groups[0].install_channels(CHANNELS)
+            halves = ["x.>", "x.>", "x.>", "y.>", "y.>", "y.>", "w"]
+            streams = [group.subscribe(half, "z") for group, half in zip(groups, halves, strict=True)]
+            await asyncio.gather(*(group.channels_used(timeout=30) for group in groups))
+            await until(lambda: all(len(branches(group)) == 2 for group in groups))
+            assert sorted(known["channels"] for known in branches(groups[0])) == [[1], [2]]
+            publishing = [
+                publish(group, f"{subject}{at}", 100) for at, group in enumerate(groups) for subject in ("x.", "y.")
+            ]
+            publishing += [publish(group, "z", 100) for group in groups[:2]]
+            every = asyncio.gather(*publishing)
+            await asyncio.sleep(0.2)
+            both = groups[0].subscribe("y.>")
+            await every
+            await until(lambda: len(branches(groups[5])) < 2 and groups[0].stats()["channels"]["listening"] == [1, 2])
+            for group in groups:
+                group.publish("y.end", group.me.to_bytes(8, "big"))
+            heard = [
+                seen(await collect(stream, 907 if at in (3, 4, 5) else 900)) for at, stream in enumerate(streams[:6])
+            ]
+            late: list = []
+            while sum(payload not in (b"", None) and len(payload) == 8 for payload, _ in late) < 7:
+                late += seen(await both.take(timeout=30) or [])
+            heard[0] = sorted(heard[0] + late, key=lambda item: item[1])
+            assert all(agree(one, other) for one, other in combinations(heard, 2))
+            assert all([place for _, place in mine] == sorted(place for _, place in mine) for mine in heard)
+            assert not any(group.blocked() for group in groups)
+
+    run(story())
+
+
 SUBSCRIBER = """
 import asyncio, sys, gossamer
 async def main():
@@ -181,11 +221,10 @@ class Site:
     def lines(self) -> list[str]:
         return self.path.read_text().splitlines()[1:] if self.path.exists() else []
 
-    def events(self) -> list[tuple[tuple[int, int], str]]:
+    def events(self) -> list[tuple[tuple[int, ...], str]]:
         """Places and payloads; the last line of a process that was killed may be cut short."""
-        words = [line.split(" ", 2) for line in self.lines() if not line.startswith("-")]
-        whole = words[:-1]
-        return [((int(place), int(index)), payload) for place, index, payload in whole]
+        words = [line.split(" ", 3) for line in self.lines() if not line.startswith("-")]
+        return [(tuple(map(int, place)), payload) for *place, payload in words[:-1]]
 
     def has_seen(self, name: str, since: int) -> bool:
         """Whether it has seen anything of `name` in what came after so many lines."""
@@ -224,7 +263,7 @@ def wait_until(condition, patience_s: float = 40.0) -> None:
 
 def expect_one_order(*some: Site) -> None:
     """Any two of them saw what both saw in the same order, and in the same places."""
-    places: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, ...]] = {}
     for site in some:
         events = site.events()
         assert events == sorted(events), f"{site.name} saw places out of order"
@@ -254,6 +293,19 @@ def test_order_survives_a_primary_that_is_killed_and_one_that_stands_still(sites
     e = sites("e")
     all_hear((b, c, d, e), "bcde")
     expect_one_order(a, b, c, d, e)
+
+
+def test_processes_that_found_the_group_at_the_same_moment_have_one_order(sites):
+    """What one of them published before it met the others it has delivered in an order of its own."""
+    started = [sites(name) for name in "abcd"]
+    wait_until(lambda: started[0].known_sites() == 4)
+    all_hear(started, "abcd")
+    before = {site.name: len(site.events()) for site in started}
+    all_hear(started, "abcd")
+    places: dict[str, tuple[int, ...]] = {}
+    for site in started:
+        for place, payload in site.events()[before[site.name] :]:
+            assert places.setdefault(payload, place) == place, f"{payload} has two places"
 
 
 def test_one_of_two_that_is_left_without_its_primary_blocks_and_says_so(sites):

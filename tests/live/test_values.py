@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import sys
+import time
 
 import pytest
 
@@ -17,12 +18,16 @@ VALUES = {
 }
 
 
+def test_a_codec_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "msgpack", None)  # as if it were not there
+    with pytest.raises(gossamer.SettingError, match=r"pip install 'gossamer\[msgpack\]'"):
+        gossamer.join(GROUP, settings(codec="msgpack"))
+
+
 @pytest.mark.parametrize("codec", ["str", "json", "msgpack"])
 def test_a_codec_makes_payloads_of_values_and_values_of_payloads(codec):
-    if codec == "msgpack" and importlib.util.find_spec("msgpack") is None:
-        with pytest.raises(gossamer.SettingError, match="pip install msgpack"):
-            gossamer.join(GROUP, settings(codec=codec))
-        return
+    if codec == "msgpack":
+        pytest.importorskip("msgpack", reason="MSGPACK WAS NOT TRIED: it is not installed")
 
     async def story():
         async with joined(2, settings(codec=codec)) as (one, two):
@@ -110,3 +115,26 @@ def test_a_time_to_live_that_cannot_be_is_refused():
                     group.publish("a", b"", ttl=wrong)
 
     run(story())
+
+
+def test_events_that_all_became_too_old_are_passed_over():
+    async def story():
+        async with joined(1, settings()) as (group,):
+            for read in ("get", "take"):
+                heard = group.subscribe("a")
+                group.publish("a", b"old", ttl=0.05)
+                await until(lambda heard=heard: heard.waiting)
+                await asyncio.sleep(0.1)
+                with pytest.raises(gossamer.Timeout):
+                    await getattr(heard, read)(0.1)
+                heard.close()
+
+    run(story())
+    with gossamer.join_sync(GROUP, settings()) as group:
+        heard = group.subscribe("a")
+        group.publish("a", b"old", ttl=0.05)
+        time.sleep(0.2)
+        with pytest.raises(gossamer.Timeout):
+            heard.get(0.1)
+        group.publish("a", b"new")
+        assert heard.get(30).payload == b"new"

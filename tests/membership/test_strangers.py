@@ -143,13 +143,17 @@ def _number_of(letter: Letter) -> int:
 
 
 def test_a_packet_that_comes_a_little_late_stays_lost():
-    table = Table("rpbcast", 3, loggers=(), membership="sponsored", ordering="fifo")
-    table.publish(1, 3)
-    table.settle()
-    table.step(0, Received(1, [Packet(1, 5, b"x")], "first_pass"))
+    table = Table(
+        "rpbcast", 2, membership="sponsored", ordering="fifo", repair=["negative"], buffering="size", buffer_packets=1
+    )
+    table.publish(1, 6)
+    late = [letter for letter in table.letters if _number_of(letter) in (3, 4)]
+    table.pass_on(lambda letter: _number_of(letter) not in (3, 4))
     table.wait(30.0)
     assert [(lost.first, lost.last) for lost in table.lost[0]] == [(3, 4)]
-    table.step(0, Received(1, [Packet(1, 4, b"x")], "first_pass"))
+    for letter in late:
+        table.hand(letter)
+    table.wait(30.0)
     assert table.numbers(0, 1) == [0, 1, 2, 5]
 
 

@@ -187,3 +187,121 @@ def test_members_of_several_channels_deliver_in_one_order(name):
     """Reference: 002 §1 (c)"""
     for seed in (1, 2):
         assert over_channels(name, seed)["order"]["agreement"]
+
+
+HALVES = [
+    {"name": "left", "members": [0, 1, 2, 3]},
+    {"name": "left too", "members": [2, 3], "senders": [0, 8]},
+    {"name": "right", "members": [4, 5, 6, 7], "senders": [4, 5, 9]},
+    {"name": "few", "members": [8, 9]},
+]
+
+
+def listen(member: int, at: float, *channels: str) -> dict[str, Any]:
+    return {"at": at, "kind": "listen", "members": [member], "channels": list(channels)}
+
+
+def apart(lasts: float = 2.0) -> dict[str, Any]:
+    return {"at": 1.5, "kind": "partition", "members": [[0, 1, 2, 3, 8], [4, 5, 6, 7, 9]], "for": lasts}
+
+
+BRANCHED: dict[str, dict[str, Any]] = {
+    "two halves": {"protocol": STATIC},
+    "with much in common": {"protocol": STATIC, "common": 4.0},
+    "loss of 20%": {"protocol": STATIC, "loss": 0.2, "common": 1.0},
+    "one hears both": {"fault": [listen(3, 2.0, "left", "left too", "right")], "common": 1.0},
+    "two hear both": {"fault": [listen(m, 2.0, "left", "right") for m in (2, 3)], "common": 1.0},
+    "one begins and stops": {
+        "fault": [listen(8, 1.5, "right", "few"), listen(8, 3.0, "few"), listen(9, 3.2, "left")],
+        "common": 1.0,
+    },
+    "one moves to and fro": {
+        "fault": [listen(4, 1.2, "left"), listen(4, 2.2, "right"), listen(4, 2.6, "left", "right"), listen(4, 3.8)],
+        "common": 1.0,
+    },
+    "a branch's primary stands still": {"protocol": STATIC, "fault": [crash(4, 1.5, "kept", 2.0)], "common": 1.0},
+    "a branch's primary crashes": {"fault": [crash(2, 1.5, "lost", 1.5)], "common": 1.0, "grace": 12.0},
+    "a leaf of a branch crashes": {"fault": [crash(6, 1.5, "lost", 1.5)], "common": 1.0, "grace": 12.0},
+    "the primary of the trunk stands still": {"protocol": STATIC, "fault": [crash(2, 1.5, "kept", 2.0)], "common": 1.0},
+    "a source crashes": {"fault": [crash(9, 1.5, "lost", 1.5)], "common": 1.0, "grace": 12.0},
+    "a site of a branch loses its memory": {"protocol": STATIC, "fault": [crash(6, 1.5, "lost", 1.0)], "common": 1.0},
+    "the others of a branch lose their memory": {
+        "protocol": STATIC,
+        "fault": [
+            crash(7, 1.0, "kept", 4.5),
+            listen(8, 1.5, "right", "few"),
+            *(crash(member, 2.0 + member / 4 - 1, "lost", 0.2) for member in (4, 5, 6)),
+        ],
+        "common": 1.0,
+    },
+    "while one begins to hear both": {
+        "fault": [listen(3, 1.9, "left", "right"), crash(4, 2.0, "kept", 1.0), crash(2, 2.1, "kept", 0.8)],
+        "common": 1.0,
+    },
+    "halves cut apart": {"protocol": STATIC, "fault": [apart()], "common": 1.0},
+    "halves cut apart and suspected": {"fault": [apart()], "common": 1.0, "grace": 12.0},
+    "churn": {"fault": [go(5, 1.2), go(2, 1.6), come(5, 2.4), come(2, 2.8)], "common": 1.0, "grace": 12.0},
+}
+
+
+def in_branches(name: str, seed: int) -> dict[str, Any]:
+    """Two halves of a group that have no channel in common but channel 0, and two members between them."""
+    said = BRANCHED[name]
+    table = scenario("static", seed).as_dict()
+    table["loss"]["member"] = said.get("loss", 0.05)
+    table["topology"]["members"] = 10
+    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", "order_patience": 0.3}
+    table["protocol"] |= said.get("protocol", SUSPICIOUS) | {"channels": len(HALVES) + 1}
+    table |= {"channel": HALVES, "common": said.get("common", 0.0), "fault": said.get("fault", [])}
+    table["grace"] = said.get("grace", 0.5)
+    result = traced(parse(table))
+    assert result["violations"] == [], f"{name}, seed {seed}"
+    assert result["outstanding"] == 0, f"somebody still waits: {name}, seed {seed}"
+    assert result["order"]["agreement"], f"{name}, seed {seed}"
+    return result
+
+
+@pytest.mark.parametrize("name", BRANCHED)
+def test_parts_of_a_group_have_branches_and_agree(name):
+    """Reference: 002 §1 (c), §5"""
+    for seed in (1, 2):
+        in_branches(name, seed)
+
+
+def of_halves(channels: list[dict[str, Any]], members: int, **more: Any) -> dict[str, Any]:
+    table = {
+        "duration": 10.0,
+        "topology": {"kind": "lan", "members": members, "latency": 0.001},
+        "traffic": {"rate": 100.0, "arrivals": "steady", "senders": 1},
+        "protocol": {"name": "rpbcast", "loggers": 0, "membership": "static", "ordering": "total"},
+        "channel": channels,
+        **more,
+    }
+    table["protocol"] |= {"order_patience": 0.1, "channels": len(channels) + 1 if channels else 1}
+    return simulate(parse(table))
+
+
+LEFT = {"name": "left", "members": [4, 5, 6, 7], "senders": [4]}
+
+
+def test_halves_that_have_no_channel_in_common_are_as_fast_as_two_groups():
+    """Nor does a primary of the trunk that stands still stop a branch."""
+    right = [{"name": name, "members": [0, 1, 2, 3], "senders": [0]} for name in ("right", "right too")]
+    group = of_halves([], 4)
+    both = of_halves([LEFT, *right], 8)
+    assert both["order"]["depth"] == 2
+    assert both["latency"]["p50"] == pytest.approx(group["latency"]["p50"], rel=0.1)
+    assert both["latency"]["p99"] == pytest.approx(group["latency"]["p99"], rel=0.1)
+    silent = [{**channel, "share": 0.0} for channel in right]
+    still = [{"at": 2.0, "kind": "crash", "members": [0], "memory": "kept", "for": 3.0}]
+    assert still[0]["members"] == [both["order"]["primary"]]
+    without = of_halves([LEFT, *silent], 8, fault=still)
+    assert without["latency"]["max"] == pytest.approx(both["latency"]["max"], rel=0.1)
+
+
+def test_an_order_needs_no_messages_of_members_that_do_not_hear_its_channel():
+    """But for the beats of the trunk, a packet of a branch costs what it costs in a group of that size."""
+    results = of_halves([LEFT], 40), of_halves([], 4)
+    in_branch, alone = (result["overhead_by_kind"]["order"]["packets"] for result in results)
+    beats, before = 10.0 / (0.1 / 10), 0.3 * 100 * 42
+    assert in_branch < alone + beats + before

@@ -287,7 +287,27 @@ def test_a_member_that_is_excluded_while_it_leaves_has_not_left_in_order():
     [(member, why)] = left(dataclasses.replace(made, fault=(*made.fault, leaves)))
     assert member == 1
     assert "excluded from view 2: not heard" in why
-    expect_synchrony(scenario("any", *KEPT["by some"], seed=17))
+
+
+@pytest.mark.parametrize("seed", [17, 98, 133, 145])
+def test_where_few_keep_packets_members_leave_and_are_left_out_at_the_same_time(seed):
+    """A leaver is left out; nobody but leavers would go on; more comes than was said. Reference: 003 §8"""
+    expect_synchrony(scenario("any", *KEPT["by some"], seed=seed))
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_the_member_that_stays_learns_of_the_view_that_leavers_have_decided(seed):
+    """Two of three leave: together they are most, and the third cannot go on without knowing what they agreed to."""
+    table = {
+        "seed": seed,
+        "topology": {"kind": "lan", "members": 3},
+        "loss": {"member": 0.3},
+        "traffic": {"senders": 3, "rate": 60.0},
+        "protocol": {"name": "virtual-synchrony", "exclude_after": 2.0},
+        "fault": [{"at": 1.0, "kind": "leave", "members": [0, 1]}],
+        "linger": 60.0,
+    }
+    assert views(parse(table))[-1][3] == "2"
 
 
 def test_with_few_bufferers_what_nobody_keeps_is_a_partition_in_the_membership():

@@ -53,5 +53,5 @@ def test_a_commit_is_for_all_that_was_read():
     progress = Progress()
     progress.gave({1: 10, 2: 8}, {})
     progress.expect({(1, 4): 1, (1, 5): 1, (2, 7): 1})
-    progress.all_but({(2, 7): 1})
+    progress.all_but({2: 7})
     assert progress.positions() == {1: 9, 2: 6}

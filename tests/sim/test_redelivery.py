@@ -7,6 +7,7 @@ members are where, how long a partition lasts, how much is lost.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -179,3 +180,37 @@ def test_a_coordinator_that_joined_late_does_not_keep_others_from_what_came_befo
         )
     )
     assert (result["violations"], result["outstanding"], result["packets"]["lost"]) == ([], 0, 0)
+
+
+CHANNELS = [
+    {"name": "alpha", "members": [0, 2, 4, 6, 8], "senders": [0, 1]},
+    {"name": "beta", "members": [1, 2, 3, 5, 7], "senders": [2, 3, 8]},
+]
+
+
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.soak) for n in range(5, 200))])
+@pytest.mark.parametrize("name", ["transient losses", "two partitions", "flapping partitions", "heal under loss"])
+def test_everything_comes_to_all_that_listen(name, seed):
+    """Senders that listen to what they publish, and senders that do not."""
+    table = story(name, seed)
+    del table["traffic"]["senders"]
+    result = traced(parse({**table, "channel": CHANNELS}))
+    assert (result["violations"], result["outstanding"], result["packets"]["lost"]) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("limits", [{}, {"request_packets": 64, "round_trips": True, "ordering": "fifo"}], ids=str)
+def test_what_listeners_of_a_channel_missed_crosses_the_mended_link_once(limits):
+    """Two sides of eight, of which four each listen. Reference: 001 §6"""
+    edges = Path(__file__).parents[2] / "experiments" / "redelivery" / "two-sides.edges"
+    table = {
+        "duration": 10.0,
+        "linger": 90.0,
+        "topology": {"kind": "file", "path": str(edges)},
+        "channel": [{"name": "alpha", "members": [1, 2, 3, 4, 9, 10, 11, 12], "senders": [1, 10]}],
+        "traffic": {"rate": 60.0, "size": 1000},
+        "fault": [{"at": 3.0, "kind": "cut", "link": [0, 1], "for": 5.0}],
+        "protocol": {"name": "redelivery", **limits},
+    }
+    result = traced(parse(table))
+    assert (result["violations"], result["outstanding"], result["packets"]["lost"]) == ([], 0, 0)
+    assert result["links"]["0-1"]["bytes"] < 1.2 * result["packets"]["sent"] * 1028

@@ -46,9 +46,12 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet
 from gossamer.core.places import (
+    MARKS,
+    BranchEnded,
     CloseGraph,
     EnterOrder,
     GraphClosed,
+    Mark,
     OrderBegins,
     Places,
     PlacesKept,
@@ -103,9 +106,11 @@ entry = st.builds(
     st.just(0) | channel_sets,
 )
 entries = st.lists(entry, max_size=4)
+marks = st.builds(Mark, st.sampled_from(MARKS), numbers, channel_sets.map(lambda mask: mask & ~1), horizons)
 segments = st.lists(
     st.builds(Segment, numbers, ids, st.integers(0, 2**61 - 1), st.integers(1, 2**60))
-    | st.builds(lambda graph, sites: Segment(graph, sites=sites), numbers, st.builds(Sites, ids, horizons)),
+    | st.builds(lambda graph, sites: Segment(graph, sites=sites), numbers, st.builds(Sites, ids, horizons))
+    | st.builds(lambda graph, mark: Segment(graph, mark=mark), numbers, marks),
     max_size=5,
 )
 messages = st.one_of(
@@ -180,14 +185,15 @@ messages = st.one_of(
     st.builds(FlushAnswer, numbers, numbers, horizons, per_sender, numbers, numbers, entries, horizons, horizons),
     st.builds(ViewReady, numbers, numbers),
     st.builds(Excluded, numbers),
-    st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments),
-    st.builds(PlacesKept, numbers, numbers, numbers, numbers),
-    st.builds(PlacesWanted, numbers, numbers),
-    st.builds(EnterOrder, numbers, st.booleans(), horizons),
-    st.builds(OrderBegins, numbers, numbers, numbers, numbers, horizons, ids, horizons),
-    st.builds(CloseGraph, numbers, numbers),
-    st.builds(GraphClosed, numbers, numbers, st.integers(-1, 2**62), numbers, numbers, numbers, numbers),
+    st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments, numbers),
+    st.builds(PlacesKept, numbers, numbers, numbers, numbers, numbers),
+    st.builds(PlacesWanted, numbers, numbers, numbers),
+    st.builds(EnterOrder, numbers, st.booleans(), horizons, numbers),
+    st.builds(OrderBegins, numbers, numbers, numbers, numbers, horizons, ids, horizons, numbers, segments),
+    st.builds(CloseGraph, numbers, numbers, numbers),
+    st.builds(GraphClosed, numbers, numbers, st.integers(-1, 2**62), numbers, numbers, numbers, numbers, numbers),
     st.builds(Unplaced, horizons),
+    st.builds(BranchEnded, numbers, numbers, horizons),
     st.builds(Proposed, numbers, numbers, horizons),
     st.builds(Decided, numbers, horizons),
     st.builds(HighestPriority, numbers),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from math import cos, pi, sin
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface
 from gossamer.cli.stats import Wait, heard
 
 _SIZE, _RADIUS, _NODE = 480, 180, 26
+_BRANCH_COLOURS = ("#3a8f5c", "#a04878", "#7a5cc0", "#a88a28")
 
 
 def graph(
@@ -55,18 +57,23 @@ def graphs(profiles: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         standing = profile["stats"].get("order")
         if standing:
             entry = found.setdefault(
-                (standing["graph"], standing["primary"]), {**_graph(standing, names), "members": []}
+                (standing["graph"], standing["primary"]), {**named(standing, names), "members": []}
             )
             entry["members"].append({"name": profile["name"], **_progress(standing)})
     return [found[which] for which in sorted(found, reverse=True)]
 
 
-def _graph(standing: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    def name(member: int) -> str:
-        return names.get(member, str(member))
+def named(standing: Mapping[str, Any], names: Mapping[int, str] | None = None) -> dict[str, Any]:
+    """The graph that a member knows, with names for members."""
 
-    sites = [name(member) for member in standing["sites"]]
-    return {"graph": standing["graph"], "primary": name(standing["primary"]), "sites": sites}
+    def name(member: int) -> str:
+        return (names or {}).get(member, str(member))
+
+    def kept_by(known: Mapping[str, Any]) -> dict[str, Any]:
+        return {"primary": name(known["primary"]), "sites": [name(member) for member in known["sites"]]}
+
+    branches = [{"channels": known["channels"], **kept_by(known)} for known in standing.get("branches", ())]
+    return {"graph": standing["graph"], **kept_by(standing), "branches": branches}
 
 
 def _progress(standing: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,23 +87,41 @@ def described(group: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(
             f"group {group}, graph {entry['graph']}: primary {entry['primary']}; sites {', '.join(entry['sites'])}"
         )
+        lines += [f"  {_of(branch)}: {', '.join(branch['sites'])}" for branch in entry["branches"]]
         for member in entry["members"]:
             why = f"  blocked: {member['blocked']}" if member["blocked"] else ""
             lines.append(f"  {member['name']}: {member['delivered']:,} of {member['places']:,} settled places{why}")
     return lines
 
 
+def _of(branch: Mapping[str, Any]) -> str:
+    channels = ", ".join(map(str, branch["channels"]))
+    return f"branch for channel{'s' if len(branch['channels']) > 1 else ''} {channels}, primary {branch['primary']}"
+
+
 def drawing(entry: Mapping[str, Any]) -> str:
-    """The graph as SVG: the primary in the middle, the other sites around it, with what each has delivered."""
+    """The graph as SVG: the primary in the middle, the other sites around it, with what each has delivered.
+
+    A branch is drawn as lines from its own primary to its sites.
+    """
     others = [site for site in entry["sites"] if site != entry["primary"]]
     delivered = {member["name"]: f"{member['delivered']:,}" for member in entry.get("members", ())}
     middle = _SIZE / 2
     turns = [2 * pi * at / max(1, len(others)) - pi / 2 for at in range(len(others))]
     points = [(middle + _RADIUS * cos(turn), middle + _RADIUS * sin(turn)) for turn in turns]
     lines = [f'<line x1="{middle:.0f}" y1="{middle:.0f}" x2="{x:.0f}" y2="{y:.0f}" stroke="#888"/>' for x, y in points]
+    at = {entry["primary"]: (middle, middle), **dict(zip(others, points, strict=True))}
+    branches = entry.get("branches", ())
+    for branch, colour in zip(branches, cycle(_BRANCH_COLOURS)):
+        (x, y), ends = at[branch["primary"]], [at[site] for site in branch["sites"] if site != branch["primary"]]
+        stroke = f'stroke="{colour}" stroke-width="3"'
+        lines += [f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{u:.0f}" y2="{v:.0f}" {stroke}/>' for u, v in ends]
     nodes = [_node(middle, middle, entry["primary"], delivered, "#d9822b")]
     nodes += [_node(x, y, site, delivered, "#4878a8") for site, (x, y) in zip(others, points, strict=True)]
-    title = f'<text x="10" y="20">graph {entry["graph"]}, {len(entry["sites"])} sites, depth {int(bool(others))}</text>'
+    depth = int(bool(others)) + bool(branches)
+    title = f'<text x="10" y="20">graph {entry["graph"]}, {len(entry["sites"])} sites, depth {depth}</text>'
+    for row, (branch, colour) in enumerate(zip(branches, cycle(_BRANCH_COLOURS)), 2):
+        title += f'<text x="10" y="{20 * row}" fill="{colour}">{escape(_of(branch))}</text>'
     style = 'font-family="sans-serif" font-size="12"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_SIZE}" height="{_SIZE}" {style}>'
     return "\n".join([head, title, *lines, *nodes, "</svg>", ""])

@@ -63,14 +63,12 @@ def simulate(
 
 
 def _draw(result: dict[str, Any], path: Path) -> None:
-    from gossamer.cli.graph import drawing
+    from gossamer.cli.graph import drawing, named
 
     order = result.get("order")
     if order is None:
         raise typer.BadParameter(f"--graph {path}: {result['name']} has no order for all; set protocol.ordering=total")
-    path.write_text(
-        drawing({**order, "primary": str(order["primary"]), "sites": list(map(str, order["sites"]))}), "utf-8"
-    )
+    path.write_text(drawing(named(order)), "utf-8")
 
 
 def _run(scenario: "Scenario", trace: Path | None, check: bool) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from gossamer.core.packet_sets import Horizon
 
 
 def listen(ladder: Ladder, channels: int, horizon: Horizon, out: Effects) -> None:
-    """Hear `channels`, too, from now on: the member is owed what comes there after `horizon`, and can have its turn."""
-    streams, passed = ladder.streams, ladder.order.passed()
+    """Hear `channels`, too, from now on: the member is owed what comes there after `horizon`, or as its order says."""
+    streams = ladder.streams
     new = channels & ~streams.channels
     streams.channels |= channels
-    owed = {s: max(last, passed.get(s, -1)) for s, last in (passed | horizon).items() if new >> channel_of(s) & 1}
-    owed = {s: last for s, last in owed.items() if owner_of(s) != ladder.me}
+    after = ladder.order.begins_after({s: last for s, last in horizon.items() if new >> channel_of(s) & 1}, new)
+    owed = {s: last for s, last in after.items() if owner_of(s) != ladder.me}
     for stream, last in owed.items():
         streams.begin_after(stream, last)
     out.append(BecomeListener(streams.channels, owed))

@@ -101,12 +101,14 @@ class Refuse:
 class Deliver:
     """Hand these packets to the application; `phase` is the rung by which they came.
 
-    Where all members have one order, `place` is that of the first of them, and the others follow on.
+    Where all members have one order, `place` is that of the first of them, and the others follow on; those of a branch
+    of the order come after the place `under` of its trunk.
     """
 
     run: Run
     phase: Phase
     place: int = -1
+    under: int = -1
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.places import (
+    BranchEnded,
     CloseGraph,
     EnterOrder,
     GraphClosed,
@@ -489,6 +490,7 @@ Message = (
     | CloseGraph
     | GraphClosed
     | Unplaced
+    | BranchEnded
     | Proposed
     | Decided
     | HighestPriority

@@ -162,9 +162,13 @@ class Order(Rung):
         """What this member knows of the order, for those who look; empty if it is the streams' own."""
         return {}
 
-    def passed(self) -> Horizon:
-        """By stream: the number up to which nothing has its turn any more, also of channels that are not heard."""
-        return {}
+    def begins_after(self, horizon: Horizon, channels: int) -> Horizon:
+        """After which numbers a member is owed the streams of `channels`, if others say that they are so far."""
+        return horizon
+
+    def admits(self, channel: int) -> bool:
+        """Whether this member may begin to hear `channel` now."""
+        return True
 
     def is_full(self) -> bool:
         """Whether so much is held back that no more first passes should be taken in that would have to wait."""

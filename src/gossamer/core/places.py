@@ -1,12 +1,13 @@
 """The one order of a group: places that packets get in it, the graph that gives them, and what members say of both.
 
 A *place* is a number that every member gives to the same packet. Places are given by the primary of a numbered graph,
-and are kept by its sites; what most sites keep is settled and stays (002 §5).
+and are kept by its sites; what most sites keep is settled and stays (002 §5). In all messages, `branch` is the place of
+the trunk with which a branch was opened, or 0 for the trunk itself.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from gossamer.core.packet_sets import Horizon
 
@@ -35,11 +36,33 @@ class Sites:
         return 0
 
 
+MARKS: Final = ("open", "close", "back", "trunk", "end")
+"""What a mark can say; a number of these goes by wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One place that is no packet's, but says where others are.
+
+    A group's *trunk* has places for all channels but those of its open *branches*, which have places for a few channels
+    and the members that hear them. In the trunk: from here on `channels` have their places in a branch, which is known
+    by this place, and has these sites with `number` as their primary (`open`); branch `number` should end (`close`);
+    its channels are back, and `table` is the highest number of each sender that has a place there (`back`). In a
+    branch: it is the turn of all places of the trunk below `number` (`trunk`), and then the branch is over (`end`).
+    """
+
+    kind: str
+    number: int = 0
+    channels: int = 0
+    table: Horizon = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Places that follow on: `count` packets of `sender` from `first` on or, in one place, the `sites` from there on.
+    """Places that follow on: `count` packets of `sender` from `first` on.
 
-    `graph` is the number of the graph whose primary gave these places.
+    Or, in one place, the `sites` from there on, or a `mark`. `graph` is the number of the graph whose primary gave
+    these places.
     """
 
     graph: int
@@ -47,6 +70,12 @@ class Segment:
     first: int = 0
     count: int = 1
     sites: Sites | None = None
+    mark: Mark | None = None
+
+    @property
+    def has_packets(self) -> bool:
+        """Whether packets have these places."""
+        return self.sites is None and self.mark is None
 
 
 @dataclass(slots=True)
@@ -64,6 +93,7 @@ class Places:
     before: int
     settled: int
     segments: list[Segment] = field(default_factory=list)
+    branch: int = 0
 
 
 @dataclass(slots=True)
@@ -75,6 +105,7 @@ class PlacesKept:
     graph: int
     life: int
     below: int
+    branch: int = 0
 
 
 @dataclass(slots=True)
@@ -84,6 +115,7 @@ class PlacesWanted:
     kind: ClassVar[str] = "order"
     order: int
     first: int
+    branch: int = 0
 
 
 @dataclass(slots=True)
@@ -94,13 +126,15 @@ class EnterOrder:
     life: int
     begins: bool
     horizon: Horizon
+    branch: int = 0
 
 
 @dataclass(slots=True)
 class OrderBegins:
     """The answer to an `EnterOrder` of this life: its order begins at `first`.
 
-    `placed` is the highest number of each sender that has a place before that, `primary` and `lives` are the sites.
+    `placed` is the highest number of each sender that has a place before that, `primary` and `lives` are the sites, and
+    `branches` the marks with which those that are open were opened, each with its place for a graph.
     """
 
     kind: ClassVar[str] = "order"
@@ -111,6 +145,8 @@ class OrderBegins:
     placed: Horizon
     primary: int
     lives: Horizon
+    branch: int = 0
+    branches: list[Segment] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -120,6 +156,7 @@ class CloseGraph:
     kind: ClassVar[str] = "order"
     order: int
     graph: int
+    branch: int = 0
 
 
 @dataclass(slots=True)
@@ -137,6 +174,7 @@ class GraphClosed:
     last: int
     below: int
     settled: int
+    branch: int = 0
 
 
 @dataclass(slots=True)
@@ -145,3 +183,13 @@ class Unplaced:
 
     kind: ClassVar[str] = "order"
     lasts: Horizon
+
+
+@dataclass(slots=True)
+class BranchEnded:
+    """The branch is over; `placed` is the highest number of each sender that has a place in it."""
+
+    kind: ClassVar[str] = "order"
+    order: int
+    branch: int
+    placed: Horizon

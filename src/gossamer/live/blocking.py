@@ -57,11 +57,12 @@ class SyncSubscription:
             batch = self._next_batch(timeout, one_by_one=True)
             if batch is None:
                 return None
-            self._items, self._position = batch, 0
+            acks = self._subscription.acks
+            shared = self._subscription.shared
+            self._items = batch if acks is None else acks.bound(batch, shared=shared, blocking=True)
+            self._position = 0
         self._position += 1
-        item = self._items[self._position - 1]
-        acks = self._subscription.acks
-        return item if acks is None else acks.bound(item, blocking=True)
+        return self._items[self._position - 1]
 
     def batches(self, timeout: float | None = None) -> Iterator[list[Item]]:
         """Yield everything that is there, again and again; Timeout if nothing comes for `timeout` seconds."""

@@ -51,7 +51,9 @@ def codec_of(name: str) -> Codec | None:
     try:
         import msgpack  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        raise SettingError("codec = 'msgpack': it is not installed; install it with: pip install msgpack") from None
+        raise SettingError(
+            "codec = 'msgpack': it is not installed; install it with: pip install 'gossamer[msgpack]'"
+        ) from None
     return Codec(name, msgpack.packb, lambda payload: msgpack.unpackb(payload) if payload else None)
 
 

@@ -14,7 +14,7 @@ from weakref import ref
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import acknowledged_type, blocking_type
+from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
 from gossamer.live.errors import NameInUse, NoLogger, Timeout
 from gossamer.live.inbox import Inbox
 from gossamer.live.mail import COMMIT, COMMITTED, READ, READING, RELEASE, Mail
@@ -36,6 +36,8 @@ _NONE_FOR_S = 3.0
 _COMMIT_AFTER_S = 0.05
 """What is acknowledged event by event is committed this much later, together."""
 _LAST_COMMIT_S = 1.0
+_UNCOUNTED_MAX = 1_000_000
+"""So many events that were read one by one, and not committed, are remembered as they are."""
 _BEHIND_S = 1.0
 """A commit that loggers have not kept for so long is waited for by the next one."""
 NAME_BYTES_MAX = 200
@@ -60,7 +62,10 @@ class Durable:
         self._committed: Horizon = {}
         self._number = 0
         self._under_way: deque[tuple[int, float]] = deque()  # commits that are not kept yet, and since when
+        self._acknowledged = Acknowledged()
         self._unread = Unread((), Event)
+        self._uncounted: list[tuple[list[Item], int]] | None = []  # read one by one since a commit, each from where on
+        self._batched = False  # whether anything was read in batches since a commit
         self._sent: dict[int, int] = {}  # by logger: the last commit that it was told
         self._kept: dict[int, int] = {}  # by logger: the last commit that it has
         self._news = asyncio.Event()
@@ -86,16 +91,15 @@ class Durable:
         subscription = self._subscription()
         return subscription is None or subscription.is_closed
 
-    def bound(self, item: Item, *, blocking: bool = False) -> Item:
-        """The same item; an event of it can be acknowledged."""
-        if not isinstance(item, Event):
-            return item
-        return tuple.__new__(self._types[blocking_type if blocking else acknowledged_type], item)
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged."""
+        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
-        if "done" not in event.__dict__:
-            event.__dict__["done"] = True
-            self.progress.done(event.sender, event.seqno)
+        if self._acknowledged.note(event):
+            self._count()
+            if self.progress.done(event.sender, event.seqno):
+                self._acknowledged.forget(event.sender, event.seqno)
             self.commit_soon()
 
     # Being the reader.
@@ -199,11 +203,25 @@ class Durable:
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these."""
         subscription = self._subscription()
-        if subscription is not None:
-            self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=not one_by_one)
-            self._unread = Unread(items, Event)
-            if one_by_one:
-                self.progress.expect(count_places(items, Event))
+        if subscription is None:
+            return
+        together = not one_by_one or self._uncounted is not None
+        self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=together)
+        self._unread = Unread(items, Event)
+        self._batched |= not one_by_one
+        if not together:
+            self.progress.expect(count_places(items, Event))
+        elif one_by_one and self._uncounted is not None:
+            self._uncounted.append((items, 0))
+            if sum(len(some) for some, _ in self._uncounted) > _UNCOUNTED_MAX:
+                self._count()
+
+    def _count(self) -> None:
+        """Count the events that were read one by one: who never acknowledges one of them need not pay for that."""
+        uncounted, self._uncounted = self._uncounted, None
+        if uncounted is not None:
+            counted = count_places([item for items, begin in uncounted for item in items[begin:]], Event)
+            (self.progress.expect if self._batched else self.progress.separate)(counted)
 
     def _look_at_given(self, subscription: Subscription) -> None:
         """If nothing waits, everything whose turn has come was given, also what does not match."""
@@ -214,7 +232,10 @@ class Durable:
         """All that was taken is done, but for the last so many items: wait until loggers have kept enough of that."""
         if (subscription := self._subscription()) is not None:
             self._look_at_given(subscription)
-        self.progress.all_but(self._unread.last(unread))
+        self.progress.all_but(self._unread.first(unread))
+        self._uncounted = [self._unread.rest(unread)] if unread else []
+        self._batched = False
+        self._acknowledged.clear()
         self.look()
         await self._wait_for(self._number if wait else self._overdue(), timeout)
 

@@ -43,7 +43,7 @@ FOR_APPLICATION = (
 class Handover:
     """What one member has for its application."""
 
-    def __init__(self, deliver: Callable[[Run, Phase, int], None], tell: Callable[[Effect], None]) -> None:
+    def __init__(self, deliver: Callable[[Run, Phase, int, int], None], tell: Callable[[Effect], None]) -> None:
         self._deliver = deliver
         self._tell = tell
         self._late: deque[Effect] = deque()
@@ -58,7 +58,7 @@ class Handover:
             elif not isinstance(effect, Deliver):
                 self._tell(effect)
             elif len(effect.run) <= _AT_ONCE_PACKETS:
-                self._deliver(effect.run, effect.phase, effect.place)
+                self._deliver(effect.run, effect.phase, effect.place, effect.under)
             else:
                 self._late.append(effect)
                 self._loop.call_soon(self._go_on)
@@ -88,5 +88,5 @@ class Handover:
             self._late.appendleft(effect)  # to go on after what was given of it
         else:
             self._given = 0
-        self._deliver(part, effect.phase, place)
+        self._deliver(part, effect.phase, place, effect.under)
         return memory_of(part)

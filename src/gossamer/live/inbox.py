@@ -30,7 +30,15 @@ from gossamer.pubsub.predicates import Filter
 from gossamer.pubsub.table import Subscriptions
 from gossamer.trace.recorder import Recorder
 from gossamer.wire.codec import WireError
-from gossamer.wire.events import Event, count_in_run, in_places, is_fragment, unpack, unpack_simple
+from gossamer.wire.events import (
+    Event,
+    count_in_run,
+    in_places,
+    is_fragment,
+    places_from,
+    unpack,
+    unpack_simple,
+)
 from gossamer.wire.fragments import EVENT_BYTES_MAX, Reassembler
 
 _NEVER = 1 << 62
@@ -86,6 +94,8 @@ class Inbox:
         # weak references: a subscription that the application has dropped (by leaving a loop) must not fill up for ever
         self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._keys = counting()
+        self.made = 0
+        """How many subscriptions were made."""
         self._everything: dict[int, None] = {}  # subscriptions that match everything; replaced, never changed
         self._selective = False
         self.switches: Switches | None = None
@@ -126,6 +136,7 @@ class Inbox:
         if self._closed:
             raise NotAMember("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
+        self.made += 1
         subscription = Subscription(self, key, " ".join(patterns), losses, room, echo)
         self._table.add(*patterns, where=where, key=key)
         self._subscriptions[key] = subscription
@@ -134,6 +145,10 @@ class Inbox:
         self._selective = len(self._everything) < len(self._table)
         self.look()
         return subscription
+
+    def made_if_one(self) -> int:
+        """How many subscriptions were made so far, if one is left; -1 if there are more, or events are retained."""
+        return self.made if len(self._subscriptions) == 1 and self.retained is None else -1
 
     def selected(self, subscription: Subscription, events: list[Event]) -> list[Event]:
         """Those of these events, of whatever sender, that a subscription is for."""
@@ -174,18 +189,20 @@ class Inbox:
         self._may_pause = False
         self.look()
 
-    def delivered(self, run: Run, phase: Phase, place: int = -1) -> None:
+    def delivered(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         """Offer packets whose turn has come; in an order of all members, the first of them has this place.
+
+        In a branch of the order it comes after the place `under` of the trunk.
 
         After a change of the channel map they may have to wait for another channel of their publisher.
         """
         if self.switches is None or place >= 0:  # an order of all needs no other
-            self._deliver(run, phase, place)
+            self._deliver(run, phase, place, under)
         elif run := self.switches.pass_on(run, phase, self.marks, self.delivered):
-            self._deliver(run, phase, place)
+            self._deliver(run, phase)
             self.switches.went_on(self.marks)
 
-    def _deliver(self, run: Run, phase: Phase, place: int) -> None:
+    def _deliver(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         sender = run[0].sender
         mark = self.marks.get(sender, 0)
         if run[0].seqno < mark and self._ordered:
@@ -203,16 +220,15 @@ class Inbox:
             return
         events: list[Event] = []
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
+        where = places_from(run[0].seqno, place, under) if place >= 0 else None
         at = 0
-        while (at := unpack_simple(run, at, events, self.event_type)) < len(run):
+        while (at := unpack_simple(run, at, events, self.event_type, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
             if is_fragment(run[at].body):  # the event counts when it is complete
                 size_bytes += size_of(more) - len(run[at].body)
-            events += more
+            events += more if where is None else in_places(more, where, self.event_type)
             at += 1
         self.received[rung] += len(events)
-        if place >= 0:
-            events = self._typed(in_places(events, run[0].seqno, place))
         if self.retained is not None:
             self.retained.note(events)
         if events:

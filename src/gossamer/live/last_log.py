@@ -12,7 +12,7 @@ from gossamer.wire.events import Event, is_fragment, unpack
 from gossamer.wire.fragments import Reassembler
 
 SUBJECTS_MAX = 100_000
-"""Of so many subjects a logger knows the last event; the first that it met make room."""
+"""Of so many subjects of each sender a logger knows the last event; the first that it met make room."""
 _SEALED = b"S"
 
 
@@ -28,10 +28,19 @@ class LastLog:
         self._read: Horizon = {}
         self._reassembler = Reassembler()
 
-    def matching(self, matches: Callable[[str], bool]) -> list[Event]:
-        """The last event of each subject that matches, by the time of its publication; reads what is new first."""
+    def catch_up(self, packets: int) -> bool:
+        """Read what is new, but not more than about so many packets at a time; returns whether all was read."""
         for sender, numbers in self._store.held().items():
-            self._read_on(sender, self._read.get(sender, -1) + 1, numbers.last)
+            first = max(self._read.get(sender, -1) + 1, numbers.first)
+            last = min(numbers.last, first + packets - 1)
+            self._read_on(sender, first, last)
+            packets -= max(0, last - first + 1)
+            if last < numbers.last or packets <= 0:
+                return False
+        return True
+
+    def matching(self, matches: Callable[[str], bool]) -> list[Event]:
+        """Of what was read, the last event of each subject that matches, by the time of its publication."""
         return newest([event for table in self._by_sender.values() for event in table.matching(matches)])
 
     def _read_on(self, sender: int, first: int, last: int) -> None:

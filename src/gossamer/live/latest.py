@@ -26,6 +26,8 @@ from gossamer.wire.events import Event
 from gossamer.wire.last_letters import LastLetter, pack, unpack
 
 _LOOK_S = 0.05
+_PACKETS_AT_A_TIME = 200
+"""A logger that reads its log acknowledges new packets after so many: with 64 KB in each, some 50 ms."""
 _ROOM = LETTER_BYTES_MAX - 1000
 NOBODY_KEEPS = "nobody keeps last events: start a logger, or join with Settings(retain=...)"
 
@@ -130,9 +132,11 @@ class Latest:
             self._answer(source, asked["question"], kept is not None, [] if kept is None else kept.matching(matches))
 
     async def _answer_from_log(self, source: int, question: int, matches: Callable[[str], bool]) -> None:
-        """In the log's own thread: it may have much to read."""
+        """In the log's own thread: it may have much to read, and lets others write in between."""
         assert self._log is not None
         assert self._member.disk is not None
+        while not await self._member.disk.in_thread(self._log.catch_up, _PACKETS_AT_A_TIME):
+            pass
         self._answer(source, question, True, await self._member.disk.in_thread(self._log.matching, matches))
 
     def _answer(self, source: int, question: int, keeps: bool, events: list[Event]) -> None:

@@ -38,11 +38,15 @@ class Mail:
     @contextmanager
     def awaited(self) -> Iterator[None]:
         """While something is awaited by letter, letters are read even if the application reads nothing else."""
-        self._member.sockets.expect(1)
+        self.expect(1)
         try:
             yield
         finally:
-            self._member.sockets.expect(-1)
+            self.expect(-1)
+
+    def expect(self, more: int) -> None:
+        """So many more letters are awaited, or fewer."""
+        self._member.sockets.expect(more)
 
     def read(self, letter: HandLetter) -> None:
         """A letter has come."""

@@ -1,10 +1,9 @@
 """The group as an application asks others through it: requests, and replies."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from gossamer.core.ids import PacketId
-from gossamer.live.errors import Timeout
 from gossamer.live.home import Home, at_home
 from gossamer.live.outboxes import Outboxes
 from gossamer.live.requests import Requests
@@ -31,9 +30,7 @@ class Requesting:
 
         Timeout if none comes for `timeout` seconds; NobodyListens, at once, if no member subscribes to the subject.
         """
-        async for reply in self.request_many(subject, payload, timeout=timeout, limit=1, **attributes):
-            return reply
-        raise Timeout(f"group {self.name!r}: no reply to {subject!r} within {timeout} s")
+        return await self._requests.one(subject, self._asking(subject, payload, attributes), timeout)
 
     async def request_many(
         self,
@@ -50,13 +47,17 @@ class Requesting:
         NobodyListens, at once, if no member subscribes to the subject.
         """
         self._home.check_here("request in that thread, or use gossamer.join_sync")
+        async for reply in self._requests.many(subject, self._asking(subject, payload, attributes), timeout, limit):
+            yield reply
+
+    def _asking(self, subject: str, payload: Any, attributes: dict[str, Any]) -> Callable[[int], Awaitable[None]]:
+        """What publishes a request under its number, at once."""
 
         async def publish(number: int) -> None:
-            await self.publish_wait(subject, payload, **{**attributes, "reply": number})
+            await self.publish_wait(subject, payload, **attributes, reply=number)
             self._outboxes.send()
 
-        async for reply in self._requests.many(subject, publish, timeout, limit):
-            yield reply
+        return publish
 
     def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
         """Answer a request, as `event.reply(payload)` does."""

@@ -47,6 +47,13 @@ class _Asked:
         self.answered = False
         self.error: BaseException | None = None
 
+    async def wait(self) -> None:
+        """Until something has happened; raises the error if there cannot be a reply."""
+        if self.error is not None:
+            raise self.error
+        self.ready.clear()
+        await self.ready.wait()
+
     def end(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
@@ -68,6 +75,27 @@ class Requests:
         mail.on(WHO_LISTENS, self._asked_who_listens)
         mail.on(LISTENS, self._told_who_listens)
 
+    async def one(self, subject: str, publish: Callable[[int], Any], timeout: float | None) -> Event:
+        """Publish the request, which is told its number, and return the first reply; Timeout if there is none."""
+        number, asked = next(self._numbers), _Asked(subject)
+        self._waiting[number] = asked
+        sent = False
+        self._mail.expect(1)
+        try:
+            async with asyncio.timeout(timeout):
+                await publish(number)
+                sent = True
+                self._ask_later(number, asked)
+                while not asked.replies:
+                    await asked.wait()
+            return asked.replies.popleft()
+        except TimeoutError:
+            raise self._late(subject, sent, timeout) from None
+        finally:
+            self._mail.expect(-1)
+            del self._waiting[number]
+            asked.end()
+
     async def many(
         self,
         subject: str,
@@ -82,8 +110,7 @@ class Requests:
             async with asyncio.timeout(timeout) as clock:
                 deadline = clock.when()
                 await publish(number)
-            patience = _ASK_AFTER_S + max(self._member.stack.round_trips.times.values(), default=0.0)
-            asked.timer = asyncio.get_running_loop().call_later(patience, self._who_listens, number)
+            self._ask_later(number, asked)
             while limit is None or limit > 0:
                 reply = await self._next(asked, deadline)
                 if reply is None:
@@ -91,21 +118,27 @@ class Requests:
                 limit = None if limit is None else limit - 1
                 yield reply
         except TimeoutError:
-            raise Timeout(f"group {self._group!r}: no room to send a request within {timeout} s") from None
+            raise self._late(subject, False, timeout) from None
         finally:
             del self._waiting[number]
             asked.end()
 
+    def _late(self, subject: str, sent: bool, timeout: float | None) -> Timeout:
+        if sent:
+            return Timeout(f"group {self._group!r}: no reply to {subject!r} within {timeout} s")
+        return Timeout(f"group {self._group!r}: no room to send a request within {timeout} s")
+
+    def _ask_later(self, number: int, asked: _Asked) -> None:
+        patience = _ASK_AFTER_S + max(self._member.stack.round_trips.times.values(), default=0.0)
+        asked.timer = asyncio.get_running_loop().call_later(patience, self._who_listens, number)
+
     async def _next(self, asked: _Asked, deadline: float | None) -> Event | None:
         """The next reply; None when the time is over, and NobodyListens if there cannot be one."""
         while not asked.replies:
-            if asked.error is not None:
-                raise asked.error
-            asked.ready.clear()
             try:
                 with self._mail.awaited():
                     async with asyncio.timeout_at(deadline):
-                        await asked.ready.wait()
+                        await asked.wait()
             except TimeoutError:
                 return None
         return asked.replies.popleft()

@@ -88,8 +88,14 @@ class Subscribing:
         from_past = wish is not None or start == LATEST
         if durable is not None and start == LATEST:
             raise SettingError(f"start = {start!r}: a durable subscription gets everything from its position on")
-        if queue is not None and (durable is not None or from_past):
-            raise SettingError(f"queue = {queue!r}: a queue begins now; durable= and start= are for others")
+        if queue is not None and durable is not None:
+            raise SettingError(
+                f"queue = {queue!r}, durable = {durable!r}: a queue keeps no position; let one durable subscriber give "
+                "each event to the queue by request(), as docs/applications.md shows under 'A queue that outlives its "
+                "workers'"
+            )
+        if queue is not None and from_past:
+            raise SettingError(f"queue = {queue!r}, start = {start!r}: a queue begins now; leave out start=")
         if (from_past or durable is not None or queue is not None) and not self._member.stack.order.replays:
             raise SettingError(f"start = {start!r}: past events, durable= and queue= need order = 'fifo'")
         if (from_past or durable is not None) and self._member.disk is not None:

@@ -135,7 +135,8 @@ class Listeners(Rung):
 
     def _settle(self, now: float, out: Effects) -> None:
         """Begin to listen where enough have answered."""
-        settled = sum(1 << channel for channel in channels_in(self._missing()) if self._is_known(channel))
+        missing = [channel for channel in channels_in(self._missing()) if self.ladder.order.admits(channel)]
+        settled = sum(1 << channel for channel in missing if self._is_known(channel))
         if settled:
             listen(self.ladder, settled, self._seen, out)
         if not self._missing():

@@ -1,6 +1,8 @@
 """A member's part in the change of one view: what it has promised and agreed to, and what it lacks of that view."""
 
-from gossamer.core.effects import Multicast, Unicast
+from collections.abc import Iterable
+
+from gossamer.core.effects import Multicast, Note, Unicast
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Request, RequestFor
 from gossamer.core.packet_sets import Horizon, PacketSets, put
@@ -63,10 +65,26 @@ class Part:
         follows = message.view == self.view.number + 1
         return follows and self.view.knows(source) and (message.attempt, source) >= self.promised
 
+    def took_part(self, message: NewView) -> bool:
+        """Whether we have answered when this next view was agreed on."""
+        return message.view == self.view.number + 1 and self.promised[0] >= message.attempt
+
     def prepares(self, message: NewView) -> bool:
         """Whether this view is being completed for just that already."""
         known = None if self.next is None else self.next[1]
         return known is not None and (known.cut, known.attempt) == (message.cut, message.attempt)
+
+    def stop(self, now: float, gone: Iterable[int], out: Effects) -> None:
+        """Take in nothing more of members that are gone, for the last view ends without them.
+
+        Where members keep different packets any of them may be left out: then nothing more of anybody, before the cut
+        is known. Otherwise some would have more than they have said, and perhaps than belongs to the view.
+        """
+        if self._ladder.buffer.selects and self.next is None:
+            self.end_streams(now, self.have(), out)
+        for member in gone:
+            if self.view.knows(member):
+                self.end_stream(now, member, -1, out)
 
     def end_streams(self, now: float, cut: Horizon, out: Effects) -> None:
         """Take in the packets of this view up to its cut, and no others."""
@@ -132,3 +150,21 @@ def can_be(ladder: Ladder, now: float, message: NewView) -> bool:
         and min(message.starts.values(), default=0) >= 0
         and all(ladder.gaps.can_be(now, last) for last in numbers)
     )
+
+
+def begin_streams(ladder: Ladder, now: float, message: NewView, before: Part | None) -> None:
+    """Every sender begins where the new view says; of those that are gone nothing is taken in any more."""
+    streams, me = ladder.streams, ladder.me
+    for sender, first in message.starts.items():
+        if sender != me:
+            streams.begin(sender, first)
+        elif before is not None:
+            streams[me].next = first
+    for sender in before.view.members if before is not None else ():
+        if sender not in message.starts and sender in streams:
+            ladder.retire(now, sender)
+
+
+def installed(view: AgreedView) -> Note:
+    """For the trace: this member is in `view`."""
+    return Note("install", seqno=view.number, phase=" ".join(map(str, sorted(view.members))))

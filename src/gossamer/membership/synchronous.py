@@ -43,13 +43,15 @@ from gossamer.core.parts import Membership
 from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.views import EnterView, Excluded, Flush, FlushAnswer, MemberEntry, NewView, ViewBeat, ViewReady
-from gossamer.membership.part import NUMBERS_MAX, Part, can_be
+from gossamer.membership.part import NUMBERS_MAX, Part, begin_streams, can_be, installed
 from gossamer.membership.view import JOINING, MEMBER
 from gossamer.membership.view_change import AgreedView, ViewChange, exceeds
 from gossamer.membership.watch import Watch
 
 _BEATS = 5
 """Signs of life in the time after which a member is excluded."""
+_DEPARTURES = 4
+"""Of these times a member that leaves waits for at most so many until others know how its last view ended."""
 _JOINING_MAX = 64
 """So many may wait to be in the next view; others ask again."""
 
@@ -73,6 +75,7 @@ class Synchronous(Membership):
         self._freshness = 0
         self._leaving = False
         self._cut_off = self._settled = False
+        self._departure: tuple[float, NewView] | None = None  # since when we know of a next view without us
         self._change: ViewChange | None = None
         self._decided: NewView | None = None  # the view that we are in, for members that have not heard of it
         self._past: Horizon = {}  # the cut of the last view, until we know that everybody is in this one
@@ -118,7 +121,7 @@ class Synchronous(Membership):
             for member in self.ladder.roster.others():
                 self.ladder.streams.begin(member, 0)
             self._watch.begin(now, self._part.view.members)
-            self._note_installed(self._part.view, out)
+            out.append(installed(self._part.view))
         self._beat(now, out)
 
     def leaving(self, now: float, out: Effects) -> None:
@@ -168,6 +171,8 @@ class Synchronous(Membership):
             self._watch.listens_since(now)
         self._beat_at = now
         self._beating.set(now + period)
+        if self._departure is not None:
+            return
         if self._watch.follow(now):
             self._begin_change(now, part, self._watch.older(), out)
         beat, to = self._sign_of_life(part), self._watch.coordinator
@@ -186,7 +191,7 @@ class Synchronous(Membership):
 
     def _look(self, now: float, part: Part, out: Effects) -> None:
         """The coordinator changes the view if anybody comes, goes or is silent, or others wait for that to happen."""
-        if self._change is not None and self._change.attempt >= part.attempts:
+        if self._departure is not None or (self._change is not None and self._change.attempt >= part.attempts):
             return
         silent = self._watch.silent(now)
         waits = part.flushes_since is not None and now - part.flushes_since > self._patience
@@ -223,8 +228,9 @@ class Synchronous(Membership):
         """How the view ended that `member` is in: with the cut, if that is known here."""
         assert self._part is not None
         decided = self._decided
-        known = decided is not None and decided.view == theirs + 1 and member in decided.cut
-        return decided if decided is not None and known else Excluded(self._part.view.number)
+        if decided is not None and decided.view == theirs + 1 and member in decided.cut:
+            return decided
+        return Excluded(self._part.view.number)
 
     def _settle_if_all_are_in(self, now: float, part: Part, out: Effects) -> None:
         others = [member for member in part.view.members if member != self.ladder.me]
@@ -273,13 +279,25 @@ class Synchronous(Membership):
 
     def _told_excluded(self, now: float, source: int, message: Excluded, out: Effects) -> None:
         if self._part is not None and self._part.view.number < message.view <= NUMBERS_MAX:
-            self._go(f"excluded from view {message.view}", {}, out)
+            known = None if self._departure is None else self._departure[1]
+            why = f"excluded from view {message.view}" if known is None else self._part.why_out(known)
+            self._go(why, {} if known is None else known.cut, out)
+
+    def _depart(self, now: float, source: int, part: Part, message: NewView, out: Effects) -> None:
+        """We are not in the next view, but perhaps nobody else knows of it: tell those that are until one of them says
+        that it is. A member that wants to leave does not wait for ever."""
+        since, self._change = (now if self._departure is None else self._departure[0]), None
+        self._departure = since, message
+        patient = not self._leaving or now - since < _DEPARTURES * self._patience
+        if not patient or not message.entries or not part.took_part(message):
+            self._go(part.why_out(message), message.cut, out)
+            return
+        part.next = source, message
+        out.extend(Unicast(entry.member, message) for entry in message.entries)
+        self._retrying.arm(now + self.ladder.settings.retry_period)
 
     def _go(self, why: str, cut: Horizon, out: Effects) -> None:
-        """The group has gone on without us: as we wished, or not.
-
-        We have left in order if all that we published belongs to the view that ended with this cut.
-        """
+        """The group has gone on without us, as we wished or not: in order if the cut has all that we published."""
         me = self.ladder.me
         if not self._leaving:
             self._join_anew(why, out)
@@ -358,7 +376,9 @@ class Synchronous(Membership):
         elif change is not None:
             message = change.proposal or Flush(change.view.number, change.attempt, change.out)
             out.extend(Unicast(member, message) for member in change.lacking() if member != self.ladder.me)
-        if self._part is not None and self._part.next is not None:
+        if self._part is not None and self._departure is not None:
+            self._depart(now, self.ladder.me, self._part, self._departure[1], out)
+        elif self._part is not None and self._part.next is not None:
             self._complete(now, self._part, out, again=True)
         if self._change is not None or (self._part is not None and self._part.next is not None):
             self._retrying.arm(now + self.ladder.settings.retry_period)
@@ -382,9 +402,7 @@ class Synchronous(Membership):
             out.append(Unicast(source, part.next[1]))
         else:
             self._promise(now, part, flush.attempt, source, out)
-            for member in flush.out:
-                if part.view.knows(member):
-                    part.end_stream(now, member, -1, out)
+            part.stop(now, flush.out, out)
             self._say(now, source, part.answer(flush.attempt), self._flush_answered, out)
 
     def _say(self, now: float, to: int, message: Any, ourselves: MessageHandler, out: Effects) -> None:
@@ -409,9 +427,10 @@ class Synchronous(Membership):
             if message.decided and among_them:
                 self._enter(now, message, out)
         elif message.view <= part.view.number or not (message.decided or part.may_agree(source, message)):
-            return
+            if message.decided and not part.view.knows(source):
+                out.append(Unicast(source, Excluded(part.view.number)))
         elif message.decided and not among_them:
-            self._go(part.why_out(message), message.cut, out)
+            self._depart(now, source, part, message, out)
         elif message.view > part.view.number + 1:
             self._go(f"view {message.view} came after view {part.view.number}", {}, out)
         elif self._stays(message) and exceeds(part.have(), message.cut):
@@ -468,29 +487,14 @@ class Synchronous(Membership):
         self._settle(now, out)  # of the view before the last: whoever comes along was in the last one
         view = AgreedView(message.view, tuple(message.entries))
         self._part, self._change, self._decided = Part(ladder, view), None, message
-        self._begin_streams(now, message, before, out)
+        begin_streams(ladder, now, message, before)
         self._past = message.cut if before is not None else {}
         self._cut_off = self._settled = False
         self._inside = {}
         self._joining = {m: who for m, who in self._joining.items() if view.is_news(who[0])}
         self._leavers = {member: None for member in self._leavers if view.knows(member)}
         self._watch.begin(now, view.members)
-        self._note_installed(view, out)
+        out.append(installed(view))
         addresses = {entry.member: entry.address for entry in view.entries if entry.address}
         ladder.install_view(now, Roster(ladder.me, tuple(sorted(view.members)), addresses=addresses), out)
         self._beat(now, out)
-
-    def _begin_streams(self, now: float, message: NewView, before: Part | None, out: Effects) -> None:
-        """Every sender begins where the new view says; of those that are gone nothing is taken in any more."""
-        streams, me = self.ladder.streams, self.ladder.me
-        for sender, first in message.starts.items():
-            if sender != me:
-                streams.begin(sender, first)
-            elif before is not None:
-                streams[me].next = first
-        for sender in before.view.members if before is not None else ():
-            if sender not in message.starts and sender in streams:
-                self.ladder.retire(now, sender)
-
-    def _note_installed(self, view: AgreedView, out: Effects) -> None:
-        out.append(Note("install", seqno=view.number, phase=" ".join(map(str, sorted(view.members)))))

@@ -67,7 +67,7 @@ class ViewChange:
     def propose(self, joining: dict[int, tuple[MemberEntry, int]], leaving: Collection[int]) -> NewView:
         """The view to propose, once all have answered: what somebody has agreed to before, or else a new one."""
         latest = self._agreed_before()
-        together = list(self.answers) if latest is not None else self._together()
+        together = list(self.answers) if latest is not None else self._together(leaving)
         holders, cut = self._longest(together)
         if latest is not None:
             entries, cut, starts = latest.entries, latest.cut, latest.starts
@@ -96,11 +96,12 @@ class ViewChange:
             return None
         return latest
 
-    def _together(self) -> list[int]:
+    def _together(self, leaving: Collection[int]) -> list[int]:
         """The members that can go on together: each can get what it lacks of what any of them has.
 
         If some have a packet that others lack and nobody keeps, there is a partition in the membership (003 §8), as if
-        the network were cut between them. The larger side goes on, or the one with the oldest member.
+        the network were cut between them. The larger side goes on, or the one with the oldest member. Members that want
+        to leave do not count, unless all do: without them somebody has to go on.
         """
         together = [member for member in self.view.members if member in self.answers]
         kept: PacketSets = {}
@@ -111,7 +112,9 @@ class ViewChange:
                 have = [member for member in together if self._has(member, sender) >= lost]
                 lack = [member for member in together if self._has(member, sender) < lost]
                 oldest = have if together[0] in have else lack
-                together = max(have, lack, key=lambda side: (len(side), side is oldest))
+                together = max(
+                    have, lack, key=lambda side: (len(set(side).difference(leaving)), len(side), side is oldest)
+                )
         return together
 
     def _has(self, member: int, sender: int) -> int:

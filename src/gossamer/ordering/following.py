@@ -9,11 +9,13 @@ from math import inf
 from typing import Protocol
 
 from gossamer.core.effects import Multicast, Note, ReportBlocked, Unicast
-from gossamer.core.ids import channel_of
+from gossamer.core.ids import channel_of, channels_in
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Message
-from gossamer.core.places import EnterOrder, GraphClosed, OrderBegins, Places, PlacesKept, PlacesWanted, Sites
+from gossamer.core.places import EnterOrder, GraphClosed, Mark, OrderBegins, Places, PlacesKept, PlacesWanted, Sites
+from gossamer.core.roster import Roster
 from gossamer.ordering.closing import GRAPHS_AHEAD, Closing, below, can_be
+from gossamer.ordering.marks import Marks
 from gossamer.ordering.place_log import PLACES_MAX, PlaceLog
 from gossamer.ordering.turns import Turns
 
@@ -29,13 +31,20 @@ class Host(Protocol):
     def settled_more(self, now: float, out: Effects) -> None:
         """More places of a sequence are settled."""
 
+    def begins_anew(self) -> None:
+        """A sequence begins at another place than it had come to."""
+
 
 class Follower:
     """What a member knows of a sequence, and how it learns more."""
 
-    def __init__(self, ladder: Ladder, host: Host) -> None:
+    def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
         self.ladder = ladder
         self.host = host
+        self.branch = branch
+        """The place of the trunk with which it was opened; 0 for the trunk."""
+        self.opened = Mark("open") if opened is None else opened
+        self._audience: tuple[Roster | None, list[int]] = None, [0]
         self.life = 0
         self.order = 0
         """Tells sequences apart that were founded apart."""
@@ -44,9 +53,13 @@ class Follower:
         """Places below this one stay as they are."""
         self.turn = 0
         """The first place that was not handed over."""
+        self.under = 0
+        """Of a branch: places of the trunk below this one come before that."""
         self.graph = 0
         """The graph that we are in, and its primary."""
         self.primary = -1
+        self.seen = 0
+        """Of a branch: places of the trunk below this one were looked at."""
         self.promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
         self.closing: Closing | None = None
         self.heard_at = 0.0  # when we last heard of a primary, or of somebody that is about to be one
@@ -59,6 +72,7 @@ class Follower:
         """The sequence begins here, with everything below this place settled."""
         self.log = log
         self.settled = self.turn = place
+        self.under = log.marks.trunk
 
     def sites(self) -> Sites:
         """The sites as the last places have them."""
@@ -68,6 +82,17 @@ class Follower:
         """Whether this member is one of those that may decide."""
         log = self.log
         return log is not None and any(sites.has(self.ladder.me, self.life) for sites in log.sites(self.settled))
+
+    def covers(self, stream: int) -> bool:
+        """Whether packets of this stream have their places here, as the last places have it."""
+        channel = channel_of(stream)
+        if self.branch:
+            return bool(self.opened.channels >> channel & 1) and self.log is not None and self.log.marks.ended < 0
+        return not channel or self.log is None or not self.log.marks.channels >> channel & 1
+
+    def members(self) -> list[int]:
+        """Those in reach that may be sites."""
+        return [m for m in self.ladder.roster.members if not self.branch or m in self.opened.table]
 
     # What is said of places.
 
@@ -114,7 +139,7 @@ class Follower:
             self.settled = settled
             self.host.settled_more(now, out)
         if message.graph and matches > message.settled and self.is_site():
-            out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches)))
+            out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches, self.branch)))
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
@@ -141,7 +166,7 @@ class Follower:
         """Whether this is about our order. Of two that were founded apart, the older one stays, if it lets us in."""
         if order < self.order:
             self.ladder.ignored["an order founded apart"] += 1
-            self.say(EnterOrder(self.life, True, self._starts()), out)
+            self.say(EnterOrder(self.life, True, self._starts(), self.branch), out)
         return order == self.order and self.log is not None
 
     def _follow(self, now: float, graph: int, primary: int, out: Effects) -> None:
@@ -154,18 +179,33 @@ class Follower:
 
     def ask(self, to: int, first: int, out: Effects) -> None:
         """Please tell us the places from `first` on."""
-        out.append(Unicast(to, PlacesWanted(self.order, first)))
+        out.append(Unicast(to, PlacesWanted(self.order, first, self.branch)))
 
     def say(self, message: Message, out: Effects) -> None:
         """To everybody that follows."""
-        out.append(Multicast(message))
+        if self.branch and self._audience[0] is not self.ladder.roster:
+            self._audience = self.ladder.roster, self._reaching()
+        out.extend(Multicast(message, channel=channel) for channel in self._audience[1])
+
+    def _reaching(self) -> list[int]:
+        """The channels by which everybody is reached that follows a branch, few if possible."""
+        roster, found = self.ladder.roster, list[int]()
+        left = {member for member in self.opened.table if member != roster.me and roster.knows(member)}
+        while left:
+            heard = {c: {m for m in left if roster.hears(m, c)} for c in channels_in(self.opened.channels)}
+            channel = max(heard, key=lambda c: len(heard[c]))
+            if not heard[channel]:
+                return [0]  # one of them has stopped to listen
+            found.append(channel)
+            left -= heard[channel]
+        return found
 
     # A member that comes.
 
     def enter(self, out: Effects) -> None:
         """Ask to be a site and, if we know nothing, where we begin."""
         begins = self.log is None
-        self.say(EnterOrder(self.life, begins, self._starts() if begins else {}), out)
+        self.say(EnterOrder(self.life, begins, self._starts() if begins else {}, self.branch), out)
 
     def _starts(self) -> dict[int, int]:
         return {sender: stream.start - 1 for sender, stream in self.ladder.streams.items()}
@@ -181,7 +221,11 @@ class Follower:
         if message.order != self.order:  # what was promised was about another order
             self.order, self.closing, self.primary, self.promised = message.order, None, -1, (0, -1)
         sites = Sites(message.primary, message.lives)
-        self.begin_at(message.first, PlaceLog(message.first, message.before, message.placed, sites))
+        branches = {told.graph: told.mark for told in message.branches if told.mark is not None}
+        at = branches.pop(0, None)  # of a branch: how far the trunk is there
+        marks = Marks(branches, 0 if at is None else at.number)
+        self.begin_at(message.first, PlaceLog(message.first, message.before, message.placed, sites, marks))
+        self.host.begins_anew()
         self.host.turns.begin(message.placed, out)
         self.heard_at = self.went_on_at = now
         self.unblock(now)
@@ -194,7 +238,7 @@ class Follower:
         assert self.log is not None
         end = self.log.end
         last = self.log.graph_before(end)
-        return GraphClosed(self.order, *self.promised, self.life, last, end, self.settled)
+        return GraphClosed(self.order, *self.promised, self.life, last, end, self.settled, self.branch)
 
     def go_on_closing(self, now: float, out: Effects) -> None:
         """We have more of what others keep: perhaps it is enough to open the next graph."""
@@ -208,7 +252,8 @@ class Follower:
             return ""
         if self.log is None:
             return "the order has not begun for this member"
-        return f"graph {self.graph} has no primary in reach, or not most of its {len(self.sites().lives)} sites"
+        where = f" of branch {self.branch}" if self.branch else ""
+        return f"graph {self.graph}{where} has no primary in reach, or not most of its {len(self.sites().lives)} sites"
 
     def block(self, now: float, why: str, out: Effects) -> None:
         """It cannot go on."""

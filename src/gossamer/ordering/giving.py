@@ -7,15 +7,26 @@ that does tells it how far senders have come (002 §3.2: from the source to the 
 from gossamer.core.effects import Note, Unicast
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
-from gossamer.core.places import EnterOrder, OrderBegins, Places, PlacesKept, PlacesWanted, Segment, Sites, Unplaced
+from gossamer.core.places import (
+    EnterOrder,
+    Mark,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Segment,
+    Sites,
+    Unplaced,
+)
 from gossamer.ordering.following import PART, Follower, Host
+from gossamer.ordering.place_log import PlaceLog
 
 
 class Primary(Follower):
     """A member that gives places, while it leads."""
 
-    def __init__(self, ladder: Ladder, host: Host) -> None:
-        super().__init__(ladder, host)
+    def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
+        super().__init__(ladder, host, branch, opened)
         self.kept: dict[int, int] = {}  # below which place each site keeps everything
         self.told: Horizon = {}  # how far senders have come in channels that it does not hear
         self.entering: Horizon = {}  # members that want to be sites, with their lives
@@ -48,10 +59,18 @@ class Primary(Follower):
         begin = log.end
         for sender in senders:
             first, last = log.placed.get(sender, -1) + 1, self._complete_up_to(sender)
-            if first <= last:
+            if first <= last and self.covers(sender):
                 log.append(Segment(self.graph, sender, first, last - first + 1))
         if log.end > begin:
             self._give(now, begin, out)
+
+    def mark(self, now: float, mark: Mark, out: Effects) -> None:
+        """Give a place to a mark."""
+        assert self.log is not None
+        first = self.log.end
+        self.log.append(Segment(self.graph, mark=mark))
+        out.append(Note("graph", seqno=self.graph, peer=self.ladder.me, phase=f"{mark.kind} {mark.number}"))
+        self._give(now, first, out)
 
     def _complete_up_to(self, sender: int) -> int:
         """The number up to which everything of `sender` is here, or need not be."""
@@ -88,7 +107,7 @@ class Primary(Follower):
         """The places from `first` on, as many as fit into a message."""
         assert self.log is not None
         segments = self.log.part(first, PART)
-        return Places(self.order, graph, first, self.log.graph_before(first), self.settled, segments)
+        return Places(self.order, graph, first, self.log.graph_before(first), self.settled, segments, self.branch)
 
     def asked_places(self, now: float, source: int, message: PlacesWanted, out: Effects) -> None:
         """Tell them; one that is too far behind is told where it begins anew."""
@@ -96,7 +115,7 @@ class Primary(Follower):
         if log is None or message.order != self.order:
             return
         if self.leads() and message.first < log.begin:
-            self.asked_to_enter(now, source, EnterOrder(0, True, log.placed_below(log.begin)), out)
+            self.asked_to_enter(now, source, EnterOrder(0, True, log.placed_below(log.begin), self.branch), out)
         elif log.begin <= message.first <= log.end:
             out.append(Unicast(source, self.places(self.graph if self.leads() else 0, message.first)))
 
@@ -112,8 +131,14 @@ class Primary(Follower):
         if known and message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
             if self._settle(now, out):
-                self.say(self.places(self.graph, log.end), out)
+                if not self._settle_alone(log):
+                    self.say(self.places(self.graph, log.end), out)
                 self.fit_sites(now, out)
+
+    def _settle_alone(self, log: PlaceLog) -> bool:
+        """Whether all members settle by themselves what they are told, because each of them and we are most."""
+        me, others = self.ladder.me, [member for member in self.members() if member != self.ladder.me]
+        return all(m in s.lives and s.are_most((me, m)) for s in log.sites(self.settled) for m in others)
 
     def _settle(self, now: float, out: Effects) -> bool:
         """Settle what most sites keep: of all sites that may decide. Returns whether anything was."""
@@ -136,7 +161,7 @@ class Primary(Follower):
             return
         now_in = self.sites().lives
         lives = {**now_in, **self.entering}
-        wanted = {member: lives[member] for member in self.ladder.roster.members if member in lives}
+        wanted = {member: lives[member] for member in self.members() if member in lives}
         self.entering = {m: life for m, life in self.entering.items() if wanted.get(m) != life}
         if wanted != now_in and self.ladder.me in wanted:
             first = log.end
@@ -146,8 +171,7 @@ class Primary(Follower):
 
     def asked_to_enter(self, now: float, source: int, message: EnterOrder, out: Effects) -> None:
         """Tell a member where it begins, if it asks, and enter it as a site."""
-        log = self.log
-        if not self.leads() or log is None:
+        if not self.leads() or (self.branch and message.life and self.opened.table.get(source) != message.life):
             return
         if message.begins:
             out.append(Unicast(source, self._beginning(source, message)))
@@ -163,8 +187,11 @@ class Primary(Follower):
         first = max(log.begin, min(begins, self.settled))  # what is not settled may be another's in the next graph
         sites = log.sites_at(first)
         placed = {s: last for s, last in log.placed_below(first).items() if s in streams or not streams.hears(s)}
-        before = log.graph_before(first)
-        return OrderBegins(self.order, message.life, first, before, placed, sites.primary, sites.lives)
+        marks = log.marks.before(first)
+        branches = [Segment(place, mark=mark) for place, mark in marks.branches.items()]
+        branches += [Segment(0, mark=Mark("trunk", marks.trunk))] if self.branch else []
+        told = self.order, message.life, first, log.graph_before(first), placed, sites.primary, sites.lives
+        return OrderBegins(*told, self.branch, branches)
 
     def hand_over(self, now: float, out: Effects) -> None:
         """A primary that goes writes down who the sites are then, before it says goodbye: two could not do without."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.places import Segment, Sites
+from gossamer.ordering.marks import Marks
 
 PLACES_MAX = 1 << 61
 """No order comes so far."""
@@ -18,9 +19,9 @@ PLACES_MAX = 1 << 61
 class PlaceLog:
     """Segments, in the order of their places."""
 
-    __slots__ = ("_before", "_dropped", "_firsts", "_segments", "_sites", "begin", "end", "placed")
+    __slots__ = ("_before", "_dropped", "_firsts", "_segments", "_sites", "begin", "end", "marks", "placed")
 
-    def __init__(self, begin: int, before: int, placed: Horizon, sites: Sites) -> None:
+    def __init__(self, begin: int, before: int, placed: Horizon, sites: Sites, marks: Marks | None = None) -> None:
         self.begin = self.end = begin
         self._before = before
         self._firsts: list[int] = []
@@ -29,6 +30,7 @@ class PlaceLog:
         self.placed = dict(placed)
         """The highest number of each sender that has a place."""
         self._sites: list[tuple[int, Sites]] = [(-1, sites)]  # from which place on
+        self.marks = Marks({}) if marks is None else marks
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -49,11 +51,11 @@ class PlaceLog:
         else:
             self._firsts.append(self.end)
             self._segments.append(segment)
-        if segment.sites is None:
-            number = segment.first + segment.count - 1
-            self.placed[segment.sender] = max(number, self.placed.get(segment.sender, -1))
-        else:
+        if segment.sites is not None:
             self._sites.append((self.end, segment.sites))
+        elif segment.mark is not None:
+            self.marks.add(self.end, segment.mark)
+        _place(self.placed, segment, segment.count)
         self.end += segment.count
 
     def take(self, first: int, segments: Iterable[Segment], settled: int) -> bool:
@@ -84,6 +86,7 @@ class PlaceLog:
         head = self._segments[at]
         del self._segments[at:], self._firsts[at:]
         self._sites = [known for known in self._sites if known[0] < place]
+        self.marks.cut(place)
         self.end = place
         if kept:
             self._firsts.append(place - kept)
@@ -104,15 +107,21 @@ class PlaceLog:
         for at in range(max(0, bisect_right(self._firsts, first) - 1), len(self._segments)):
             yield self._firsts[at], self._segments[at]
 
+    def between(self, first: int, below: int) -> Iterator[tuple[int, Segment]]:
+        """The segments that have places from `first` on and below `below`, each with its first place."""
+        for place, segment in self.walk(first):
+            if place >= below:
+                break
+            if place + segment.count > first:
+                yield place, segment
+
     def placed_below(self, place: int) -> Horizon:
         """The highest number of each sender that has a place below this one."""
         placed = dict(self._dropped)
         for first, segment in zip(self._firsts, self._segments, strict=True):
             if first >= place:
                 break
-            if segment.sites is None:
-                number = segment.first + min(segment.count, place - first) - 1
-                placed[segment.sender] = max(number, placed.get(segment.sender, -1))
+            _place(placed, segment, min(segment.count, place - first))
         return placed
 
     def begins_for(self, horizon: Horizon, senders: Sequence[int]) -> int:
@@ -120,7 +129,7 @@ class PlaceLog:
         wanted = {**dict.fromkeys(senders, -1), **horizon}
         for first, segment in zip(self._firsts, self._segments, strict=True):
             after = wanted.get(segment.sender, PLACES_MAX)
-            if segment.sites is None and segment.first + segment.count - 1 > after:
+            if segment.has_packets and segment.first + segment.count - 1 > after:
                 return first
         return self.end
 
@@ -142,6 +151,7 @@ class PlaceLog:
         self._dropped = self.placed_below(begin)
         self._before = self.graph_before(begin)
         self._sites = [(-1, self.sites_at(begin)), *(known for known in self._sites if known[0] >= begin)]
+        self.marks.drop(begin)
         del self._segments[:at], self._firsts[:at]
         self.begin = begin
 
@@ -152,10 +162,18 @@ class PlaceLog:
 
 def _follows_on(last: Segment, segment: Segment) -> bool:
     return (
-        last.sites is None
-        and segment.sites is None
+        last.has_packets
+        and segment.has_packets
         and (last.graph, last.sender, last.first + last.count) == (segment.graph, segment.sender, segment.first)
     )
+
+
+def _place(placed: dict[int, int], segment: Segment, count: int) -> None:
+    """The first `count` places of the segment are given; with a branch, all come back that were given there."""
+    if segment.mark is not None and segment.mark.kind == "back":
+        placed.update({s: max(last, placed.get(s, -1)) for s, last in segment.mark.table.items()})
+    elif segment.has_packets:
+        placed[segment.sender] = max(segment.first + count - 1, placed.get(segment.sender, -1))
 
 
 def _rest(segment: Segment, skipped: int) -> Segment:

@@ -9,10 +9,11 @@ from gossamer.core.effects import Unicast
 from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
-from gossamer.core.places import CloseGraph, GraphClosed, Sites, Unplaced
+from gossamer.core.places import CloseGraph, GraphClosed, Mark, Sites, Unplaced
 from gossamer.ordering.closing import Closing
 from gossamer.ordering.following import Host
 from gossamer.ordering.giving import Primary
+from gossamer.ordering.marks import Marks
 from gossamer.ordering.place_log import PlaceLog
 
 BEATS = 10
@@ -22,15 +23,15 @@ BEATS = 10
 class Sequence(Primary):
     """This member's part in a sequence: it follows, and may be a site, the primary, or close a graph."""
 
-    def __init__(self, ladder: Ladder, host: Host) -> None:
-        super().__init__(ladder, host)
+    def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
+        super().__init__(ladder, host, branch, opened)
         self.patience = ladder.settings.order_patience
         self._waited_for: Horizon = {}  # what had no place at the last beat
 
-    def found(self, now: float, order: int, sites: Sites, placed: Horizon, out: Effects) -> None:
+    def found(self, now: float, order: int, sites: Sites, out: Effects, placed: Horizon | None = None) -> None:
         """Begin it, with these sites; whoever is to be the primary opens the first graph."""
         self.order = order
-        self.begin_at(0, PlaceLog(0, 0, placed, sites))
+        self.begin_at(0, PlaceLog(0, 0, placed or {}, sites, Marks({}, self.branch + 1)))
         self.graph, self.primary, self.promised = 1, sites.primary, (1, sites.primary)
         self.heard_at = self.went_on_at = now
         if self.leads():
@@ -55,7 +56,9 @@ class Sequence(Primary):
                 out.append(Unicast(self.primary, Unplaced({sender: last})))
 
     def _speaks_for(self, sender: int) -> bool:
-        return min(self.ladder.roster.listeners(channel_of(sender)), default=-1) == self.ladder.me
+        sites = self.sites().lives
+        listeners = [member for member in self.ladder.roster.listeners(channel_of(sender)) if member in sites]
+        return min(listeners, default=-1) == self.ladder.me
 
     # A graph is closed, and the next one opened.
 
@@ -79,7 +82,7 @@ class Sequence(Primary):
         self.primary = -1
         self.closing = closing = Closing(graph)
         closing.answers[self.ladder.me] = self.closed()
-        self.say(CloseGraph(self.order, graph), out)
+        self.say(CloseGraph(self.order, graph, self.branch), out)
         self.go_on_closing(now, out)
 
     def told_closed(self, now: float, source: int, message: GraphClosed, out: Effects) -> None:
@@ -175,13 +178,14 @@ class Sequence(Primary):
         return {
             sender: last if self.hears(self.primary, sender) else min(last, prefix_of(sender))
             for sender, last in self.host.turns.lasts().items()
+            if self.covers(sender)
         }
 
     def _close_again(self, closing: Closing, out: Effects) -> None:
         """Whoever has not answered may not have heard of it."""
         if closing.source >= 0:
             self.ask(closing.source, closing.taken, out)
-        self.say(CloseGraph(self.order, closing.graph), out)
+        self.say(CloseGraph(self.order, closing.graph, self.branch), out)
 
     def _rank(self) -> int:
         """When it is our turn to manage: the sites take turns, so that two do not close a graph at once."""

@@ -73,19 +73,25 @@ class Turns:
 
     def pass_over(self, sender: int, last: int, why: str, out: Effects) -> None:
         """The turn of everything up to `last` has passed: what waits of it is lost, and what comes."""
+        lost: list[ReportLost] = []
         for reason, numbers in self._lost.get(sender, {}).items():
-            for part in numbers.within(0, last):
-                if reason:
-                    out.append(ReportLost(sender, *part, reason))
+            lost += [ReportLost(sender, *part, reason) for part in numbers.within(0, last) if reason]
             numbers.discard(0, last)
         waiting = self._packets.get(sender, {})
-        for number in sorted(number for number in waiting if number <= last):
+        for number in [number for number in waiting if number <= last]:
             self.bytes -= memory_of([waiting.pop(number)[0]])
-            out.append(ReportLost(sender, number, number, why))
+            lost.append(ReportLost(sender, number, number, why))
+        lost.sort(key=lambda loss: loss.first)
+        out.extend(lost)
         self.passed[sender] = max(last, self.passed.get(sender, -1))
 
-    def hand_over(self, now: float, sender: int, first: int, last: int, place: int, out: Effects) -> int:
-        """It is the turn of `first..last`, at `place`; returns the first number that has to be waited for."""
+    def hand_over(
+        self, now: float, sender: int, first: int, last: int, place: int, out: Effects, under: int = -1
+    ) -> int:
+        """It is the turn of `first..last`, at `place`; returns the first number that has to be waited for.
+
+        `under` is the place of the trunk after which places of a branch come.
+        """
         if not self._ladder.streams.hears(sender):
             self.forget(sender, 0)  # it came while we still listened
             self.passed[sender] = max(last, self.passed.get(sender, -1))
@@ -94,7 +100,7 @@ class Turns:
         number = first
         while number <= last:
             if number in waiting:
-                following = self._deliver(waiting, number, last, place + number - first, out)
+                following = self._deliver(waiting, number, last, (place + number - first, under), out)
             else:
                 following = self._settle_absence(now, sender, number, last, out)
             if following == number:
@@ -106,7 +112,7 @@ class Turns:
         return number
 
     def _deliver(
-        self, waiting: dict[int, tuple[Packet, Phase]], number: int, last: int, place: int, out: Effects
+        self, waiting: dict[int, tuple[Packet, Phase]], number: int, last: int, place: tuple[int, int], out: Effects
     ) -> int:
         phase = waiting[number][1]
         run: Run = []
@@ -114,7 +120,7 @@ class Turns:
             run.append(waiting.pop(number)[0])
             number += 1
         self.bytes -= memory_of(run)
-        out.append(Deliver(run, phase, place))
+        out.append(Deliver(run, phase, *place))
         return number
 
     def _settle_absence(self, now: float, sender: int, number: int, last: int, out: Effects) -> int:

@@ -18,6 +18,7 @@ class Progress:
         self._given: Horizon = {}
         self._before: Horizon | None = None  # the positions before events that were given together, and are not done
         self._open: dict[int, Counter[int]] = {}  # by sender, by packet: events that were given and are not done
+        self._unread: Horizon = {}  # by sender: the first packet of which not everything was read
 
     def gave(self, marks: Horizon, rewound: Horizon, *, together: bool = False) -> None:
         """Everything below `marks` was given to the application, or below `rewound` where the past still comes.
@@ -33,25 +34,36 @@ class Progress:
         for (sender, seqno), count in events.items():
             self._open.setdefault(sender, Counter())[seqno] += count
 
-    def done(self, sender: int, seqno: int) -> None:
-        """One event of this packet is done."""
+    def done(self, sender: int, seqno: int) -> bool:
+        """One event of this packet is done; returns whether all are."""
         packets = self._open.get(sender, Counter())
         packets[seqno] -= 1
-        if packets[seqno] <= 0:
-            del packets[seqno]
+        if packets[seqno] > 0:
+            return False
+        del packets[seqno]
         if not packets:
             self._open.pop(sender, None)
+        return True
 
-    def all_but(self, unread: Mapping[Place, int]) -> None:
-        """All events that were given are done, but for so many of these packets."""
+    def separate(self, events: Mapping[Place, int]) -> None:
+        """What was given together, so many events of these packets, is from now on acknowledged one by one."""
+        self._before = None
+        self._unread = {}
+        self.expect(events)
+
+    def all_but(self, unread: Horizon) -> None:
+        """All events that were given are done, but for those from these packets of their senders on."""
         self._open.clear()
         self._before = None
-        self.expect(unread)
+        self._unread = unread
 
     def positions(self) -> Horizon:
         """For each sender the last packet that is done, with all before it."""
         if self._before is not None:
             return self._before
         first_open = {sender: min(packets) for sender, packets in self._open.items()}
-        found = {s: min(following, first_open.get(s, following)) - 1 for s, following in self._given.items()}
+        found = {
+            s: min(following, first_open.get(s, following), self._unread.get(s, following)) - 1
+            for s, following in self._given.items()
+        }
         return {sender: last for sender, last in found.items() if last >= 0}

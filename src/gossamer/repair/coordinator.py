@@ -24,7 +24,7 @@ from gossamer.core.effects import Multicast, Note, Unicast
 from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Ladder, MessageHandler
 from gossamer.core.messages import Collected, Descendants, Heartbeat, IAmCoordinator, Request
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.packet_sets import Horizon, by_channel
 from gossamer.core.packets import Run
 from gossamer.core.parts import Repair
 from gossamer.core.ranges import RangeSet
@@ -57,7 +57,7 @@ class Coordinator(Repair):
         self.descent = Descent(ladder, self.account)
         self._numbers = LastNumbers(ladder)
         self.wants = Wants(ladder, self.tree, self.descent, self._move_on_old)
-        self._elsewhere = ChannelWants(ladder, self._move_on_old)
+        self._elsewhere = ChannelWants(ladder, self.account, self._move_on_old)
         self._found: deque[tuple[int, int, int, int]] = deque()  # at which tick, sender, first, last
         self._ticks = self._refreshes = self._filled = 0
         self._told = False  # whether the gap that is being found was learned from the tree
@@ -72,7 +72,8 @@ class Coordinator(Repair):
         """Members fill what they still keep; the rest is known to be lost. Each part has one coordinator.
 
         If all gaps come here and nothing is collected soon, a partition's members have the same messages; and if nobody
-        else sends repairs, what was missed crosses once. All that holds of channel 0, which a coordinator hears.
+        else sends repairs, what was missed crosses once. That is checked where there is one channel; in others, which a
+        coordinator need not hear, senders fill what listeners lack.
         """
         keeps = settings.repair[:1] == ("coordinator",) and settings.buffering == "size"
         keeps = keeps and settings.channels == 1
@@ -117,6 +118,7 @@ class Coordinator(Repair):
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """Those that left follow nobody."""
         self.descent.keep_only(self.ladder.roster)
+        self._elsewhere.descent.keep_only(self.ladder.roster)
         self.tree.view_changed(now, out)
 
     def retired(self, now: float, sender: int) -> None:
@@ -140,8 +142,9 @@ class Coordinator(Repair):
         if not self.ladder.is_member:
             return
         self.tree.look(now, out)
-        self._elsewhere.beat(out)
-        self.descent.age(now, now - self.ladder.settings.null_misses * self._refresh_period, out)
+        heard_since = now - self.ladder.settings.null_misses * self._refresh_period
+        self._elsewhere.beat(now, heard_since, out)
+        self.descent.age(now, heard_since, out)
         if self.tree.leads:
             self._numbers.beat()
             whole = not self.descent.absent()
@@ -213,6 +216,9 @@ class Coordinator(Repair):
     def _described(self, now: float, source: int, message: Descendants, out: Effects) -> None:
         """Event 4: fill, and pass on what cannot be filled here."""
         if not self._is_member(source) or not self.descent.credible(message):
+            return
+        if any(map(channel_of, message.missing)):
+            self._elsewhere.described(now, source, message, out)
             return
         leads = self.tree.leads
         if leads and (
@@ -287,7 +293,9 @@ class Coordinator(Repair):
         """It came, or nobody waits for it any more; others may wait for it."""
         if channel_of(sender):
             self._elsewhere.closed(now, sender, first, last, out)
-        elif self.wants.closed(now, sender, first, last):
+            self._elsewhere.descent.came(now, sender, first, last)
+            return
+        if self.wants.closed(now, sender, first, last):
             if now < self._healing_until:
                 self._heal(now)
             self.account.received += last - first + 1
@@ -332,13 +340,15 @@ class Coordinator(Repair):
     def _requested(self, now: float, source: int, message: Request, out: Effects) -> None:
         """What is asked of us and lacking here, too, is passed on when it comes."""
         if self.ladder.roster.knows(source):
-            self.descent.asked_in_vain(source, message.wanted)
+            for channel, wanted in by_channel(message.wanted).items():
+                descent = self._elsewhere.descent if channel else self.descent
+                descent.asked_in_vain(source, wanted)
 
     # For those who look.
 
     def partition(self, now: float) -> dict[str, Any]:
         """Where this member stands: its coordinator, who is on its side as far as it knows, and what was exchanged."""
-        standing = {"whole": self.tree.whole, "missing": self.wants.count}
+        standing = {"whole": self.tree.whole, "missing": self.wants.count + self._elsewhere.count}
         seen = (
             self.descent.seen() | self.account.of_divisions(now) if self.tree.leads else {"followers": [], "absent": []}
         )

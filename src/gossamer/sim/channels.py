@@ -1,6 +1,7 @@
 """The channels of one run: who listens to them, who publishes, and which addresses they have.
 
-Channel 0 is everybody's, and silent if there are others; those are numbered from 1 on, in the order of the scenario.
+Channel 0 is everybody's, and silent if there are others, unless the scenario says what is `common`; those are numbered
+from 1 on, in the order of the scenario.
 """
 
 from dataclasses import replace
@@ -108,8 +109,11 @@ def sources(scenario: Scenario) -> list[tuple[int, int, TrafficSettings]]:
     if not scenario.channel:
         alone = replace(traffic, rate=traffic.rate / traffic.senders, senders=1)
         return [(sender, 0, alone) for sender in range(traffic.senders)]
-    total = sum(channel.share for channel in scenario.channel)
+    total = scenario.common + sum(channel.share for channel in scenario.channel)
     found = []
+    if scenario.common:
+        alone = replace(traffic, rate=traffic.rate * scenario.common / total / traffic.senders, senders=1)
+        found += [(sender, 0, alone) for sender in range(traffic.senders)]
     for number, channel in enumerate(scenario.channel, 1):
         senders = channel.senders or channel.members
         rate = traffic.rate * channel.share / total / len(senders) if total else 0.0

@@ -48,8 +48,8 @@ class Ledger:
         self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
         self.in_one_order = True
         """Whether all members gave packets the same places, and delivered them in the order of these."""
-        self._places: dict[tuple[int, int], int] = {}
-        self._latest_place = [-1] * members
+        self._places: dict[tuple[int, int], tuple[int, int]] = {}
+        self._latest_place = [(-1, -1)] * members
 
     def published(self, now: float, packet: Packet, owed_to: Sequence[int]) -> None:
         """`packet` exists, and these members are owed it."""
@@ -96,12 +96,13 @@ class Ledger:
         self._repeats.append(usual + unowed)
         self._settle(now, record, usual)
 
-    def placed(self, member: int, run: Run, first: int) -> None:
+    def placed(self, member: int, run: Run, first: int, under: int) -> None:
         """The application of `member` gets these packets, in places of the one order from `first` on."""
-        self.in_one_order &= first > self._latest_place[member]
-        self._latest_place[member] = first + len(run) - 1
-        for place, packet in enumerate(run, first):
+        for at, packet in enumerate(run, first):
+            place = (at, 0) if under < 0 else (under, 1 + at)
+            self.in_one_order &= place > self._latest_place[member]
             self.in_one_order &= self._places.setdefault((packet.sender, packet.seqno), place) == place
+            self._latest_place[member] = place
 
     def given_up(self, now: float, member: int, sender: int, first: int, last: int) -> None:
         """`member` was told that these will not come."""
@@ -114,7 +115,7 @@ class Ledger:
 
     def begins_anew(self, member: int) -> None:
         """`member` has lost its memory."""
-        self._latest_place[member] = -1
+        self._latest_place[member] = (-1, -1)
 
     def joined(self, now: float, member: int, horizon: dict[int, int], channel: int = 0) -> None:
         """`member` is owed what was published to `channel` after `horizon`, and nothing else that there is so far.

@@ -248,6 +248,7 @@ def _order(world: World) -> dict[str, Any]:
         "graph": latest["graph"],
         "primary": latest["primary"],
         "sites": latest["sites"],
+        "branches": latest.get("branches", []),
     }
 
 

@@ -95,7 +95,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSettings:
-    """A channel besides channel 0, which all members hear and to which nobody publishes if there are others."""
+    """A channel besides channel 0, which all members hear (see `common`)."""
 
     name: str = setting("", "What to call it.")
     members: tuple[int, ...] = setting((), "Who listens; loggers do in any case.", low=0)
@@ -120,6 +120,9 @@ class Scenario:
     channel: tuple[ChannelSettings, ...] = ()
     channels: int = setting(
         0, "In place of [[channel]] tables: so many channels, to each of which all senders publish.", low=0
+    )
+    common: float = setting(
+        0.0, "With channels: the part of `traffic.rate` that `traffic.senders` publish to channel 0, as a share.", low=0
     )
     listening: int = setting(1, "With `channels`: to how many of them each member listens, drawn at random.", low=0)
     addresses: int = setting(0, "Multicast addresses that channels share in turn; 0: each has its own.", low=0)

@@ -394,7 +394,7 @@ class World:
 
     def _deliver(self, member: int, effect: Deliver) -> None:
         if effect.place >= 0:
-            self.ledger.placed(member, effect.run, effect.place)
+            self.ledger.placed(member, effect.run, effect.place, effect.under)
         self._delivered([member], effect.run, effect.phase)
 
     def _delivered(self, members: list[int], run: Run, phase: Phase) -> None:

@@ -57,6 +57,7 @@ from gossamer.core.messages import (
 )
 from gossamer.core.packets import Packet, Run
 from gossamer.core.places import (
+    BranchEnded,
     CloseGraph,
     EnterOrder,
     GraphClosed,
@@ -229,11 +230,12 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("before", NUMBER),
             ("settled", NUMBER),
             ("segments", SEGMENTS),
+            ("branch", NUMBER),
         ),
     ),
-    PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER))),
-    PlacesWanted: (82, (("order", NUMBER), ("first", NUMBER))),
-    EnterOrder: (83, (("life", NUMBER), ("begins", FLAG), ("horizon", HORIZON))),
+    PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER), ("branch", NUMBER))),
+    PlacesWanted: (82, (("order", NUMBER), ("first", NUMBER), ("branch", NUMBER))),
+    EnterOrder: (83, (("life", NUMBER), ("begins", FLAG), ("horizon", HORIZON), ("branch", NUMBER))),
     OrderBegins: (
         84,
         (
@@ -244,9 +246,11 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("placed", HORIZON),
             ("primary", NUMBER),
             ("lives", HORIZON),
+            ("branch", NUMBER),
+            ("branches", SEGMENTS),
         ),
     ),
-    CloseGraph: (85, (("order", NUMBER), ("graph", NUMBER))),
+    CloseGraph: (85, (("order", NUMBER), ("graph", NUMBER), ("branch", NUMBER))),
     GraphClosed: (
         86,
         (
@@ -257,9 +261,11 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("last", NUMBER),
             ("below", NUMBER),
             ("settled", NUMBER),
+            ("branch", NUMBER),
         ),
     ),
     Unplaced: (87, (("lasts", HORIZON),)),
+    BranchEnded: (88, (("order", NUMBER), ("branch", NUMBER), ("placed", HORIZON))),
     Proposed: (110, (("stream", NUMBER), ("below", NUMBER), ("priorities", HORIZON))),
     Decided: (111, (("stream", NUMBER), ("priorities", HORIZON))),
     HighestPriority: (112, (("priority", NUMBER),)),

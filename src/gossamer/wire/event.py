@@ -1,6 +1,6 @@
 """An event as a subscriber gets it, and its place in the one order of a group that has one."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import count, groupby, repeat
 from operator import add, itemgetter
 from typing import Any, Final, NamedTuple
@@ -25,9 +25,9 @@ class Event(NamedTuple):
     """Seconds since the epoch: when the first event of its packet was published."""
 
     @property
-    def place(self) -> tuple[int, int] | None:
-        """Where it is in the one order of the group: that of its packet, and its own in that; None without such an
-        order. All members of the group see an event in the same place."""
+    def place(self) -> tuple[int, int, int] | None:
+        """Where it is in the one order of the group: that of its packet, in the trunk and in a branch, and its own in
+        that; None without such an order. All members of the group see an event in the same place."""
         return None
 
     @property
@@ -74,12 +74,12 @@ class Event(NamedTuple):
 
 
 class PlacedEvent(Event):
-    """An event of a group with one order for all: its place is two more items of the tuple."""
+    """An event of a group with one order for all: its place is three more items of the tuple."""
 
     __slots__ = ()
 
     @property
-    def place(self) -> tuple[int, int] | None:
+    def place(self) -> tuple[int, int, int] | None:
         """Where it is in the order."""
         return self[6:] or None
 
@@ -87,10 +87,23 @@ class PlacedEvent(Event):
         return f"{Event(*self[:6])!r} at {self.place}"
 
 
-def in_places(events: list[Event], first: int, place: int) -> list[Event]:
-    """The same events, of packets from `first` on, with their places from `place` on; without a call for each."""
+Where = Callable[[int], tuple[int, ...]]
+"""From the number of a packet to its place."""
+
+
+def places_from(first: int, place: int, under: int = -1) -> Where:
+    """The places of packets from `first` on, which follow on from `place`.
+
+    Places of a branch come after the place `under` of the trunk, and before the next one.
+    """
+    before = place - first
+    return (lambda seqno: (before + seqno, 0)) if under < 0 else (lambda seqno: (under, 1 + before + seqno))
+
+
+def in_places(events: list[Event], where: Where, kind: type[Event] = PlacedEvent) -> list[Event]:
+    """The same events as `kind`, with their places; without a call for each."""
     placed: list[Event] = []
     for seqno, of_packet in groupby(events, _SEQNO):
-        where = zip(repeat(place + seqno - first), count(), strict=False)
-        placed += map(tuple.__new__, repeat(PlacedEvent), map(add, of_packet, where))
+        places = zip(*map(repeat, where(seqno)), count(), strict=False)
+        placed += map(tuple.__new__, repeat(kind), map(add, of_packet, places))
     return placed

@@ -8,6 +8,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat
+from itertools import count as counting
 from struct import Struct, error
 from typing import Final
 
@@ -17,7 +18,7 @@ from gossamer.wire.attributes import NO_ATTRIBUTES, Attribute, Attributes, Shape
 from gossamer.wire.attributes import pack as pack_attributes
 from gossamer.wire.blocks import Block
 from gossamer.wire.codec import WireError
-from gossamer.wire.event import Event, PlacedEvent, in_places
+from gossamer.wire.event import Event, PlacedEvent, Where, in_places, places_from
 
 __all__ = [
     "Attribute",
@@ -30,6 +31,7 @@ __all__ = [
     "is_fragment",
     "is_switch",
     "pack_equal",
+    "places_from",
     "unpack",
     "unpack_simple",
 ]
@@ -273,8 +275,12 @@ def unpack(packet: Packet, event_type: type[Event] = Event) -> list[Event]:
     return _unpack_blocks(packet, event_type)
 
 
-def unpack_simple(run: Run, at: int, events: list[Event], event_type: type[Event] = Event) -> int:
+def unpack_simple(
+    run: Run, at: int, events: list[Event], event_type: type[Event] = Event, where: Where | None = None
+) -> int:
     """Add the events of `run[at:]`, quickly, up to the first packet that is not one block of the simplest form.
+
+    They are of the class `event_type` and, if there is one order for all, have the places that `where` says.
 
     Returns the place of that packet, which is for `unpack`, or the end of the run if there is none. Most packets are
     simple, and many hold a single event, so this is a loop without a call for each.
@@ -287,7 +293,8 @@ def unpack_simple(run: Run, at: int, events: list[Event], event_type: type[Event
         packet = run[place]
         body = packet.body
         if len(body) == length and body.startswith(alike):
-            events.append(new(event_type, (subject, body[first:], none, packet.sender, packet.seqno, time)))
+            fields = subject, body[first:], none, packet.sender, packet.seqno, time
+            events.append(new(event_type, fields if where is None else (*fields, *where(packet.seqno), 0)))
             continue
         if len(body) < begins:
             return place
@@ -304,17 +311,21 @@ def unpack_simple(run: Run, at: int, events: list[Event], event_type: type[Event
         time = time_ns / 1e9
         if count == 1:
             alike, length = body[:first], len(body)
-            events.append(new(event_type, (subject, body[first:], none, packet.sender, packet.seqno, time)))
+            fields = subject, body[first:], none, packet.sender, packet.seqno, time
+            events.append(new(event_type, fields if where is None else (*fields, *where(packet.seqno), 0)))
         else:
             length = -1
             columns = repeat(subject), blocks.split(body, first, count, size), repeat(none)
-            events += _rows(columns, packet, time, event_type)
+            events += _rows(columns, packet, time, event_type, where)
     return len(run)
 
 
-def _rows(columns: blocks.Columns, packet: Packet, time: float, event_type: type[Event]) -> Iterable[Event]:
+def _rows(
+    columns: blocks.Columns, packet: Packet, time: float, event_type: type[Event], where: Where | None = None
+) -> Iterable[Event]:
     """Events from columns. Event(...) and Event._make run Python code for each: this does not, and is twice as fast."""
-    rows = zip(*columns, repeat(packet.sender), repeat(packet.seqno), repeat(time))
+    places = () if where is None else (*map(repeat, where(packet.seqno)), counting())
+    rows = zip(*columns, repeat(packet.sender), repeat(packet.seqno), repeat(time), *places)
     return map(tuple.__new__, repeat(event_type), rows)
 
 

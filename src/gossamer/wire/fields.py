@@ -10,7 +10,7 @@ from gossamer.core import varint
 from gossamer.core.ids import CHANNELS_MAX, FIRST_PASS, LOGGER, PEER, Phase
 from gossamer.core.messages import Digest
 from gossamer.core.packet_sets import Horizon, PacketSets
-from gossamer.core.places import Segment, Sites
+from gossamer.core.places import MARKS, Mark, Segment, Sites
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import MemberEntry
 
@@ -317,18 +317,17 @@ class _Entries:
 
 
 class _Segments:
-    """Places in an order: a count of 0 is followed by sites, which take one place."""
+    """Places in an order: after a count of 0 comes what else takes a place, 0 for sites or what a mark says."""
 
     def put(self, out: bytearray, value: list[Segment]) -> None:
         varint.put(out, len(value))
         for segment in value:
-            varint.put(out, segment.graph)
-            if segment.sites is None:
-                for number in (segment.count, segment.sender, segment.first):
-                    varint.put(out, number)
-            else:
-                varint.put(out, 0)
-                varint.put(out, segment.sites.primary)
+            for number in _segment_numbers(segment):
+                varint.put(out, number)
+            if segment.mark is not None:
+                CHANNEL_SET.put(out, segment.mark.channels | 1)  # there is no empty one, and channel 0 has no branch
+                HORIZON.put(out, segment.mark.table)
+            elif segment.sites is not None:
                 HORIZON.put(out, segment.sites.lives)
 
     def size(self, value: list[Segment]) -> int:
@@ -346,17 +345,38 @@ class _Segments:
                 if number + count >= 1 << 62:
                     raise ValueError("sequence number beyond 62 bits")
                 found.append(Segment(graph, first, number, count))
+            elif first:
+                mark, at = _get_mark(data, at, first - 1)
+                found.append(Segment(graph, mark=mark))
             else:
+                primary, at = _member(data, at)
                 lives, at = HORIZON.get(data, at)
-                found.append(Segment(graph, sites=Sites(first, lives)))
+                found.append(Segment(graph, sites=Sites(primary, lives)))
         return found, at
 
 
-def _segment_size(segment: Segment) -> int:
-    size = varint.size
+def _segment_numbers(segment: Segment) -> tuple[int, ...]:
+    if segment.mark is not None:
+        return segment.graph, 0, 1 + MARKS.index(segment.mark.kind), segment.mark.number
     if segment.sites is not None:
-        return size(segment.graph) + 1 + size(segment.sites.primary) + HORIZON.size(segment.sites.lives)
-    return size(segment.graph) + size(segment.count) + size(segment.sender) + size(segment.first)
+        return segment.graph, 0, 0, segment.sites.primary
+    return segment.graph, segment.count, segment.sender, segment.first
+
+
+def _get_mark(data: Raw, at: int, kind: int) -> tuple[Mark, int]:
+    number, at = _member(data, at)
+    channels, at = CHANNEL_SET.get(data, at)
+    table, at = HORIZON.get(data, at)
+    if kind >= len(MARKS):
+        raise ValueError("no such mark in an order")
+    return Mark(MARKS[kind], number, channels & ~1, table), at
+
+
+def _segment_size(segment: Segment) -> int:
+    size = sum(map(varint.size, _segment_numbers(segment)))
+    if segment.mark is not None:
+        return size + CHANNEL_SET.size(segment.mark.channels | 1) + HORIZON.size(segment.mark.table)
+    return size + (0 if segment.sites is None else HORIZON.size(segment.sites.lives))
 
 
 class _Bytes:
