@@ -295,6 +295,33 @@ def test_a_commit_travels_while_the_reader_goes_on_but_not_for_ever(tmp_path):
     run(story())
 
 
+def test_an_acknowledgement_is_for_the_subscription_that_gave_the_event_and_counts_once(tmp_path):
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path / "log", shared), gossamer.join(GROUP, shared) as group:
+            first = group.subscribe("bill", durable="first", start="beginning")
+            await first.caught_up(30)
+            await group.publish_many("bill", numbered(0, 3))  # one packet
+            alone = await read(first, 1)  # taken while no other subscription is there
+            second, plain = group.subscribe("bill", durable="second"), group.subscribe("bill")
+            await second.caught_up(30)
+            for _ in range(3):  # as if it were three events
+                await alone[0].ack()
+            await group.publish_many("bill", numbered(3, 3))
+            theirs, others = await read(second, 3), await read(plain, 3)
+            for event in theirs:
+                await event.ack()
+            with pytest.raises(gossamer.Misuse):
+                await others[0].ack()
+            await until(lambda: (committed(tmp_path / "log", "second") or {}).get(group.me) == 1)
+            assert committed(tmp_path / "log", "first").get(group.me, -1) == -1  # two events are not done
+            for event in await read(first, 5):
+                await event.ack()
+            await until(lambda: committed(tmp_path / "log", "first").get(group.me) == 1)
+
+    run(story())
+
+
 def test_a_callback_whose_subscription_is_refused_is_not_silent(caplog):
     async def story():
         async with joined(1, settings()) as (group,):

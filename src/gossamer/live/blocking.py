@@ -58,7 +58,9 @@ class SyncSubscription:
             if batch is None:
                 return None
             acks = self._subscription.acks
-            self._items, self._position = batch if acks is None else acks.bound(batch, blocking=True), 0
+            shared = self._subscription.shared
+            self._items = batch if acks is None else acks.bound(batch, shared=shared, blocking=True)
+            self._position = 0
         self._position += 1
         return self._items[self._position - 1]
 

@@ -36,7 +36,7 @@ def acknowledged_type(base: type[Event], home: Home, acknowledge: Callable[[Even
     async def ack(self: Event) -> None:
         home.do(lambda: acknowledge(self))
 
-    return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})
+    return type("Event", (base,), {"__slots__": (), "__doc__": base.__doc__, "ack": ack})
 
 
 def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
@@ -45,10 +45,38 @@ def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], 
     def ack(self: Event) -> None:
         home.do(lambda: acknowledge(self))
 
-    return type("Event", (base,), {"__doc__": base.__doc__, "ack": ack})
+    return type("Event", (base,), {"__slots__": (), "__doc__": base.__doc__, "ack": ack})
 
 
-def bound(items: list[Any], kind: type[Event]) -> list[Any]:
-    """The same items; the events among them are of this class."""
-    make = tuple.__new__
-    return [make(kind, item) if isinstance(item, Event) else item for item in items]
+def bound(items: list[Any], kind: type[Event], *, shared: bool) -> list[Any]:
+    """The same items; the events among them are of this class: copies, if other subscriptions have them, too."""
+    if shared:
+        make = tuple.__new__
+        return [make(kind, item) if isinstance(item, Event) else item for item in items]
+    for item in items:
+        if isinstance(item, Event):
+            item.__class__ = kind
+    return items
+
+
+class Acknowledged:
+    """The events that were acknowledged, for as long as others of their packet are not: none counts twice."""
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[int, int], dict[int, Event]] = {}
+
+    def note(self, event: Event) -> bool:
+        """Whether this is the first time."""
+        same = self._by_place.setdefault((event.sender, event.seqno), {})
+        if id(event) in same:
+            return False
+        same[id(event)] = event  # kept, so that no other has its id
+        return True
+
+    def forget(self, sender: int, seqno: int) -> None:
+        """All events of this packet were acknowledged."""
+        self._by_place.pop((sender, seqno), None)
+
+    def clear(self) -> None:
+        """All events were."""
+        self._by_place.clear()

@@ -14,7 +14,7 @@ from weakref import ref
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import acknowledged_type, blocking_type, bound
+from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
 from gossamer.live.errors import NameInUse, NoLogger, Timeout
 from gossamer.live.inbox import Inbox
 from gossamer.live.mail import COMMIT, COMMITTED, READ, READING, RELEASE, Mail
@@ -62,6 +62,7 @@ class Durable:
         self._committed: Horizon = {}
         self._number = 0
         self._under_way: deque[tuple[int, float]] = deque()  # commits that are not kept yet, and since when
+        self._acknowledged = Acknowledged()
         self._unread = Unread((), Event)
         self._uncounted: list[tuple[list[Item], int]] | None = []  # read one by one since a commit, each from where on
         self._batched = False  # whether anything was read in batches since a commit
@@ -90,15 +91,15 @@ class Durable:
         subscription = self._subscription()
         return subscription is None or subscription.is_closed
 
-    def bound(self, items: list[Item], *, blocking: bool = False) -> list[Item]:
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
         """The same items; events among them can be acknowledged."""
-        return bound(items, self._types[blocking_type if blocking else acknowledged_type])
+        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
-        if "done" not in event.__dict__:
-            event.__dict__["done"] = True
+        if self._acknowledged.note(event):
             self._count()
-            self.progress.done(event.sender, event.seqno)
+            if self.progress.done(event.sender, event.seqno):
+                self._acknowledged.forget(event.sender, event.seqno)
             self.commit_soon()
 
     # Being the reader.
@@ -234,6 +235,7 @@ class Durable:
         self.progress.all_but(self._unread.first(unread))
         self._uncounted = [self._unread.rest(unread)] if unread else []
         self._batched = False
+        self._acknowledged.clear()
         self.look()
         await self._wait_for(self._number if wait else self._overdue(), timeout)
 

@@ -94,6 +94,8 @@ class Inbox:
         # weak references: a subscription that the application has dropped (by leaving a loop) must not fill up for ever
         self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._keys = counting()
+        self.made = 0
+        """How many subscriptions were made."""
         self._everything: dict[int, None] = {}  # subscriptions that match everything; replaced, never changed
         self._selective = False
         self.switches: Switches | None = None
@@ -134,6 +136,7 @@ class Inbox:
         if self._closed:
             raise NotAMember("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
+        self.made += 1
         subscription = Subscription(self, key, " ".join(patterns), losses, room, echo)
         self._table.add(*patterns, where=where, key=key)
         self._subscriptions[key] = subscription
@@ -142,6 +145,10 @@ class Inbox:
         self._selective = len(self._everything) < len(self._table)
         self.look()
         return subscription
+
+    def made_if_one(self) -> int:
+        """How many subscriptions were made so far, if one is left; -1 if there are more, or events are retained."""
+        return self.made if len(self._subscriptions) == 1 and self.retained is None else -1
 
     def selected(self, subscription: Subscription, events: list[Event]) -> list[Event]:
         """Those of these events, of whatever sender, that a subscription is for."""

@@ -7,7 +7,7 @@ from weakref import ref
 from gossamer.core.errors import Misuse
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import acknowledged_type, blocking_type, bound
+from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
 from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import QUEUE, Mail
@@ -38,6 +38,7 @@ class Worker:
         self._number = int(parts.member.now() * 1000)  # above those of an earlier subscription
         self._told: Horizon = {}  # how far the others know us to have seen
         self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were taken and are not done
+        self._acknowledged = Acknowledged()
         self._unread = Unread((), Event)
         self._types = {
             make: make(parts.inbox.event_type, parts.inbox.home, self._done)
@@ -74,17 +75,17 @@ class Worker:
         for event in events:
             self.queue.done(event.sender, event.seqno)
 
-    def bound(self, items: list[Item], *, blocking: bool = False) -> list[Item]:
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
         """The same items; events among them can be acknowledged."""
-        return bound(items, self._types[blocking_type if blocking else acknowledged_type])
+        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
         place = event.sender, event.seqno
-        if "done" not in event.__dict__ and self._in_hand[place] > 0:
-            event.__dict__["done"] = True
+        if self._in_hand[place] > 0 and self._acknowledged.note(event):
             self._in_hand[place] -= 1
             if not self._in_hand[place]:
                 del self._in_hand[place]
+                self._acknowledged.forget(*place)
             self.queue.done(*place)
 
     async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
@@ -94,6 +95,7 @@ class Worker:
             if count > left[place]:
                 self.queue.done(*place, events=count - left[place])
         self._in_hand = Counter(left)
+        self._acknowledged.clear()
 
     # The others.
 

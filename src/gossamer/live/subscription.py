@@ -79,8 +79,8 @@ class Acknowledging(Protocol):
     def taken(self, items: list[Item], *, one_by_one: bool) -> None:
         """The application has read these, to acknowledge them one by one or together."""
 
-    def bound(self, items: list[Item], *, blocking: bool = False) -> list[Item]:
-        """The same items; events among them can be acknowledged."""
+    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
+        """The same items; events among them can be acknowledged. Those that others have, too, are copied."""
 
     async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
         """All that was taken is done, but for the last so many items."""
@@ -113,6 +113,9 @@ class Subscription:
         self._unread: dict[int, Lost] = {}  # by sender: what came while this was full
         self._reading: list[Item] = []  # what is taken item by item
         self._position = 0
+        self.shared = True
+        """Whether what was taken last may be in other subscriptions, too."""
+        self._alone_since = -1  # how many subscriptions had been made when this one was alone, at the last taking
         self._early: list[Item] | None = None  # what comes while the past is not known yet
         self._ready = asyncio.Event()
         self._past_is_here = asyncio.Event()
@@ -316,7 +319,8 @@ class Subscription:
             while not self._items:
                 await self._fetch()
             taken = self._taken(one_by_one=True)
-            self._reading, self._position = taken if self.acks is None else self.acks.bound(taken), 0
+            self._reading = taken if self.acks is None else self.acks.bound(taken, shared=self.shared)
+            self._position = 0
         item = self._reading[self._position]
         self._position += 1
         if self._position == len(self._reading):
@@ -389,6 +393,7 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
+        self.shared, self._alone_since = self._alone_since != self._inbox.made, self._inbox.made_if_one()
         if self._inbox.has_ttl:
             items = self._alive(items)
         if self.acks is not None and items:

@@ -34,14 +34,16 @@ class Progress:
         for (sender, seqno), count in events.items():
             self._open.setdefault(sender, Counter())[seqno] += count
 
-    def done(self, sender: int, seqno: int) -> None:
-        """One event of this packet is done."""
+    def done(self, sender: int, seqno: int) -> bool:
+        """One event of this packet is done; returns whether all are."""
         packets = self._open.get(sender, Counter())
         packets[seqno] -= 1
-        if packets[seqno] <= 0:
-            del packets[seqno]
+        if packets[seqno] > 0:
+            return False
+        del packets[seqno]
         if not packets:
             self._open.pop(sender, None)
+        return True
 
     def separate(self, events: Mapping[Place, int]) -> None:
         """What was given together, so many events of these packets, is from now on acknowledged one by one."""
