@@ -101,7 +101,7 @@ def test_a_live_member_keeps_the_order_of_effects(tmp_path: Path):
         async with logger("order", tmp_path / "log", settings()) as group:
             member = group._member
             assert member.disk is not None
-            member._handover._deliver = lambda run, phase, place: diary.application.append(run[0].seqno)
+            member._handover._deliver = lambda run, *_: diary.application.append(run[0].seqno)
             member._inbox.given_up = lambda effect: diary.application.append("lost")
             append = member.disk.store.append
             close = member._post.close

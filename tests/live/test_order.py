@@ -295,6 +295,19 @@ def test_order_survives_a_primary_that_is_killed_and_one_that_stands_still(sites
     expect_one_order(a, b, c, d, e)
 
 
+def test_processes_that_found_the_group_at_the_same_moment_have_one_order(sites):
+    """What one of them published before it met the others it has delivered in an order of its own."""
+    started = [sites(name) for name in "abcd"]
+    wait_until(lambda: started[0].known_sites() == 4)
+    all_hear(started, "abcd")
+    before = {site.name: len(site.events()) for site in started}
+    all_hear(started, "abcd")
+    places: dict[str, tuple[int, ...]] = {}
+    for site in started:
+        for place, payload in site.events()[before[site.name] :]:
+            assert places.setdefault(payload, place) == place, f"{payload} has two places"
+
+
 def test_one_of_two_that_is_left_without_its_primary_blocks_and_says_so(sites):
     """It cannot know whether the other is dead or only cut off, and would have an order of its own."""
     a = sites("a")

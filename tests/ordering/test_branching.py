@@ -90,3 +90,10 @@ def test_whoever_begins_to_listen_is_owed_all_that_has_its_turn_from_now_on():
     alone = Stack(0, (0, 1, 2), settings, Random(1)).order
     alone.turns.passed[heard] = 10
     assert alone.begins_after({heard: 14}, LEFT) == {heard: 14}, "nobody heard it, so it has no places"
+
+
+def test_a_mark_has_its_turn_once():
+    log = PlaceLog(0, 0, {}, Sites(0, LIVES))
+    log.append(Segment(1, mark=Mark("open", 0, LEFT, {0: 0})))
+    assert [place for place, _ in log.between(0, 1)] == [0]
+    assert list(log.between(1, 2)) == []

@@ -224,6 +224,16 @@ BRANCHED: dict[str, dict[str, Any]] = {
     "a leaf of a branch crashes": {"fault": [crash(6, 1.5, "lost", 1.5)], "common": 1.0, "grace": 12.0},
     "the primary of the trunk stands still": {"protocol": STATIC, "fault": [crash(2, 1.5, "kept", 2.0)], "common": 1.0},
     "a source crashes": {"fault": [crash(9, 1.5, "lost", 1.5)], "common": 1.0, "grace": 12.0},
+    "a site of a branch loses its memory": {"protocol": STATIC, "fault": [crash(6, 1.5, "lost", 1.0)], "common": 1.0},
+    "the others of a branch lose their memory": {
+        "protocol": STATIC,
+        "fault": [
+            crash(7, 1.0, "kept", 4.5),
+            listen(8, 1.5, "right", "few"),
+            *(crash(member, 2.0 + member / 4 - 1, "lost", 0.2) for member in (4, 5, 6)),
+        ],
+        "common": 1.0,
+    },
     "while one begins to hear both": {
         "fault": [listen(3, 1.9, "left", "right"), crash(4, 2.0, "kept", 1.0), crash(2, 2.1, "kept", 0.8)],
         "common": 1.0,

@@ -19,6 +19,7 @@ from gossamer.core.places import (
     Unplaced,
 )
 from gossamer.ordering.following import PART, Follower, Host
+from gossamer.ordering.place_log import PlaceLog
 
 
 class Primary(Follower):
@@ -130,8 +131,14 @@ class Primary(Follower):
         if known and message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
             if self._settle(now, out):
-                self.say(self.places(self.graph, log.end), out)
+                if not self._settle_alone(log):
+                    self.say(self.places(self.graph, log.end), out)
                 self.fit_sites(now, out)
+
+    def _settle_alone(self, log: PlaceLog) -> bool:
+        """Whether all members settle by themselves what they are told, because each of them and we are most."""
+        me, others = self.ladder.me, [member for member in self.members() if member != self.ladder.me]
+        return all(m in s.lives and s.are_most((me, m)) for s in log.sites(self.settled) for m in others)
 
     def _settle(self, now: float, out: Effects) -> bool:
         """Settle what most sites keep: of all sites that may decide. Returns whether anything was."""

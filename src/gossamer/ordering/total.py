@@ -183,6 +183,7 @@ class Total(Order):
                 if not self._is_over(sequence):
                     sequence.beat(now, stood_still, out)
             self._tend_branches(now, out)
+            self._leave_behind(now, out)
 
     # What others may want to know.
 
@@ -239,8 +240,9 @@ class Total(Order):
     def _next_of(self, sequence: Sequence, wanted: PacketSets) -> PacketSets:
         """The first of `wanted` in the order of their places."""
         urgent: PacketSets = {}
-        for place, segment in () if sequence.log is None else sequence.log.walk(sequence.turn):
-            if place >= sequence.settled or urgent:
+        log = sequence.log
+        for _, segment in () if log is None else log.between(sequence.turn, sequence.settled):
+            if urgent:
                 break
             if segment.has_packets and segment.sender in wanted:
                 parts = wanted[segment.sender].within(segment.first, segment.first + segment.count - 1)
@@ -318,9 +320,7 @@ class Total(Order):
     def _walk(self, now: float, sequence: Sequence, below: int, out: Effects) -> None:
         """Hand over places of a sequence, as far as they are here and we still follow it."""
         log, followed = sequence.log, self._at
-        for place, segment in () if log is None else log.walk(sequence.turn):
-            if place >= below:
-                break
+        for place, segment in () if log is None else log.between(sequence.turn, below):
             end = min(place + segment.count, below)
             if segment.has_packets:
                 number = segment.first + sequence.turn - place
@@ -341,7 +341,7 @@ class Total(Order):
             self._at, self._more = place, True
         elif mark.kind == "back":
             for sender, last in mark.table.items():
-                self.turns.pass_over(sender, last, PASSED, out)
+                self._pass_over(now, sender, last, out)
         elif mark.kind in ("trunk", "end") and sequence.branch:
             self._walk(now, self.sequence, min(mark.number, self.sequence.settled), out)
             if self.sequence.turn < mark.number:
@@ -350,6 +350,15 @@ class Total(Order):
             if mark.kind == "end":
                 self._at, self._more = 0, True
         return True
+
+    def _pass_over(self, now: float, sender: int, last: int, out: Effects) -> None:
+        """These had their turn in a branch. If we were not in it, we lose what we are owed of them."""
+        stream = self.ladder.streams.get(sender)
+        if self.turns.passed.get(sender, -1) < last and stream is not None and not stream.is_own:
+            self.ladder.gaps.learn(now, sender, last, out)
+            for part in stream.missing.within(0, last):
+                self.ladder.gaps.give_up(now, sender, *part, PASSED, out)
+        self.turns.pass_over(sender, last, PASSED, out)
 
     def admits(self, channel: int) -> bool:
         """Not while it is in a branch that we are not in, or others may have had packets of it in another place."""
@@ -398,6 +407,16 @@ class Total(Order):
                 sequence.branch not in trunk.marks.branches and log is not None and -1 < log.marks.ended < sequence.turn
             )
         )
+
+    def _leave_behind(self, now: float, out: Effects) -> None:
+        """A branch that is over and that nobody can tell us any more: what we lack of it is lost where it went back."""
+        trunk, branch = self.sequence, self.branches.get(self._at)
+        if branch is None or trunk.log is None or now - branch.blocked_since < 2 * trunk.patience:
+            return
+        if self._at not in trunk.log.marks.before(trunk.settled).branches:
+            del self.branches[self._at]
+            self._at = 0
+            self._hand_over(now, out)
 
     def _tend_branches(self, now: float, out: Effects) -> None:
         """Whoever leads a branch enters the trunk in it; whoever leads the trunk opens and closes branches."""

@@ -73,15 +73,16 @@ class Turns:
 
     def pass_over(self, sender: int, last: int, why: str, out: Effects) -> None:
         """The turn of everything up to `last` has passed: what waits of it is lost, and what comes."""
+        lost: list[ReportLost] = []
         for reason, numbers in self._lost.get(sender, {}).items():
-            for part in numbers.within(0, last):
-                if reason:
-                    out.append(ReportLost(sender, *part, reason))
+            lost += [ReportLost(sender, *part, reason) for part in numbers.within(0, last) if reason]
             numbers.discard(0, last)
         waiting = self._packets.get(sender, {})
-        for number in sorted(number for number in waiting if number <= last):
+        for number in [number for number in waiting if number <= last]:
             self.bytes -= memory_of([waiting.pop(number)[0]])
-            out.append(ReportLost(sender, number, number, why))
+            lost.append(ReportLost(sender, number, number, why))
+        lost.sort(key=lambda loss: loss.first)
+        out.extend(lost)
         self.passed[sender] = max(last, self.passed.get(sender, -1))
 
     def hand_over(
