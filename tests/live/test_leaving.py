@@ -11,6 +11,7 @@ import pytest
 import gossamer
 from gossamer.live.group import Group
 from gossamer.live.logger_group import logger
+from gossamer.stack import Stack
 from tests.live.members import GROUP, collect, impaired, joined, payloads, processes, run, settings, until
 
 NUMBERS = [b"%d" % n for n in range(3000)]
@@ -211,3 +212,15 @@ def test_a_blocking_group_says_it_too():
         with pytest.raises(gossamer.Unsent):
             publish()
         a.call(a._group._member.resume)
+
+
+@pytest.mark.parametrize(("lacking", "what"), [({5: 10}, "left with 1 packet "), ({}, None)])
+def test_what_is_unsent_is_counted_in_packets_and_nothing_is_no_error(lacking, what, monkeypatch):
+    async def story():
+        async with gossamer.join(GROUP, settings()) as group:
+            with monkeypatch.context() as patch:
+                patch.setattr(Stack, "unconfirmed", lambda _: lacking)
+                unsent = group._safety._unsent(GROUP)
+            assert (what in str(unsent)) if what else unsent is None
+
+    run(story())

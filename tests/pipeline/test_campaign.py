@@ -41,7 +41,7 @@ def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     chains = {tuple(c["repair"]) for c in FACTORS["repair"].values()}
     agreed = {chain for chain in chains if "exclusion" in chain}  # they fit few other choices: test_004_synchrony.py
     assert {tuple(row["repair"]) for row in rows} >= chains - agreed
-    assert {row["ordering"] for row in rows} == {"none", "fifo", "total", "central"}
+    assert {row["ordering"] for row in rows} == {"none", "fifo", "total", "central", "two-phase"}
     assert {table["wire"] for table in drawn} == {False, True}
     assert any(table["protocol"].get("found_after") for table in drawn)  # as live groups have it
     assert {table["topology"]["kind"] for table in drawn} >= {"lan", "star", "tree", "tiers", "transit-stub", "mesh"}

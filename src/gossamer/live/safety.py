@@ -125,10 +125,11 @@ class Safety:
             self._member.step(ConfirmAsked())
             await self._waiting.until(lambda: not stack.unconfirmed())
 
-    def _unsent(self, group: str) -> Unsent:
+    def _unsent(self, group: str) -> Unsent | None:
+        """What is not safe; it may all have become safe in the last moment."""
         stack = self._stack
         lacking, loggers = stack.unconfirmed(), stack.roster.loggers
         arrived = [] if loggers else [max(has + 1, stack.first_number) for has in lacking.values()]
         lasts = self._outboxes.lasts()
-        unsafe = max(self._unlogged_of(lasts), lasts[0] - min([lasts[0], *arrived]), bool(lacking))
-        return Unsent(group, unsafe, tuple(lacking), loggers)
+        unsafe = max(self._unlogged_of(lasts), lasts[0] - min([lasts[0], *arrived]), int(bool(lacking)))
+        return Unsent(group, unsafe, tuple(lacking), loggers) if unsafe else None
