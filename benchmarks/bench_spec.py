@@ -75,6 +75,41 @@ def bench_checkers(rows: Rows) -> None:
         print(f"{name:34} {seconds:8.2f} {len(rows) / seconds:12,.0f} {checker.found.count:11}")
 
 
+def deliveries_over_channels(rows: int) -> Rows:
+    """16 channels that 12 of the members hear each, in one order: members have different packets next to each other."""
+    rng = np.random.default_rng(1)
+    hears = np.array([rng.choice(MEMBERS, 12, replace=False) for _ in range(16)])
+    channel = rng.integers(0, len(hears), rows // 12)
+    seqno = np.zeros(len(channel), np.int64)
+    for each in range(len(hears)):
+        seqno[channel == each] = np.arange(np.count_nonzero(channel == each))
+    count = 12 * len(channel)
+    return Rows(
+        number=np.arange(count),
+        t_ns=np.arange(count) * 1000,
+        member=hears[channel].ravel(),
+        kind=np.full(count, CODE["deliver"], np.int8),
+        sender=np.repeat(channel, 12),
+        seqno=np.repeat(seqno, 12),
+        peer=np.full(count, -1),
+        bytes=np.full(count, 1024, np.int32),
+        phase=np.ones(count, np.int32),
+        phases=PHASES,
+    )
+
+
+def bench_agreement_over_channels(rows: int) -> None:
+    """002 (c): every pair of packets that two members both deliver, where no two members deliver the same."""
+    batches = list(deliveries_over_channels(rows).batches(BATCH))
+    started, cpu = time.perf_counter(), time.process_time()
+    checker = CHECKERS["agreement"]({})
+    for batch in batches:
+        checker.feed(batch)
+    found = len(checker.finish())
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    print(f"\nagreement over 16 channels, {rows:,} deliveries: {seconds:.2f} s, {cpu:.2f} s of cpu, {found} violations")
+
+
 def bench_writer(rows: int) -> None:
     """The whole cost of a row: accepted, packed, compressed, written. The loop's own time is subtracted."""
 
@@ -122,6 +157,7 @@ def main() -> None:
     made = trace(rows)
     print(f"{len(made):,} rows, {MEMBERS} members, {SENDERS} senders, batches of {BATCH:,}\n")
     bench_checkers(made)
+    bench_agreement_over_channels(rows)
     bench_writer(min(rows, 2_000_000))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\npeak memory {peak:,.0f} MiB, including the trace")

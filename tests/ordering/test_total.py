@@ -268,6 +268,20 @@ def test_parts_of_a_group_have_branches_and_agree(name):
         in_branches(name, seed)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("name", BRANCHED)
+def test_parts_of_a_group_agree_for_200_seeds(name):
+    for seed in range(1000, 1200):
+        in_branches(name, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_members_of_several_channels_agree_for_200_seeds(name):
+    for seed in range(1000, 1200):
+        over_channels(name, seed)
+
+
 def of_halves(channels: list[dict[str, Any]], members: int, **more: Any) -> dict[str, Any]:
     table = {
         "duration": 10.0,
@@ -285,10 +299,13 @@ LEFT = {"name": "left", "members": [4, 5, 6, 7], "senders": [4]}
 
 
 def test_halves_that_have_no_channel_in_common_are_as_fast_as_two_groups():
-    """Nor does a primary of the trunk that stands still stop a branch."""
+    """Nor does a primary of the trunk that stands still stop a branch.
+
+    For the first three tenths of a second there are no branches yet: that is less than one packet in a hundred.
+    """
     right = [{"name": name, "members": [0, 1, 2, 3], "senders": [0]} for name in ("right", "right too")]
-    group = of_halves([], 4)
-    both = of_halves([LEFT, *right], 8)
+    group = of_halves([], 4, duration=40.0)
+    both = of_halves([LEFT, *right], 8, duration=40.0)
     assert both["order"]["depth"] == 2
     assert both["latency"]["p50"] == pytest.approx(group["latency"]["p50"], rel=0.1)
     assert both["latency"]["p99"] == pytest.approx(group["latency"]["p99"], rel=0.1)
