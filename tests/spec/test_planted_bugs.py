@@ -404,7 +404,7 @@ class StaysThoughItLacksAPacket(FlushesTooLittle):
 
     def step(self, now, happened):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ViewChange, "_together", lambda change: list(change.answers))
+            patch.setattr(ViewChange, "_together", lambda change, leaving: list(change.answers))
             return super().step(now, happened)
 
 
