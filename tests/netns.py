@@ -138,24 +138,15 @@ class Network:
 
     def narrow(self, node: int, mbit: float, queue_kb: int) -> None:
         """What comes to the node passes a link of this bandwidth, behind a queue that drops what does not fit."""
-        _shape(self.hub.namespace, f"port{node}", mbit, queue_kb)
+        burst = max(2 * MTU, int(mbit * 125))  # a millisecond's worth: the kernel's timer is not finer than that
+        shape = ("tbf", "rate", f"{mbit}mbit", "burst", str(burst), "limit", str(queue_kb * 1024))
+        run("tc", "-n", self.hub.namespace, "qdisc", "replace", "dev", f"port{node}", "root", *shape)
 
     def queue(self, node: int) -> Queue:
         """What the queue before a narrow link has done so far."""
-        return _counters(self.hub.namespace, f"port{node}")
-
-    def narrow_uplink(self, node: int, mbit: float, queue_kb: int) -> None:
-        """What leaves the node passes a link of this bandwidth, behind a queue that drops what does not fit."""
-        _shape(self.nodes[node].namespace, "eth0", mbit, queue_kb)
-
-    def uplink_queue(self, node: int) -> Queue:
-        """What the queue before a narrow uplink has done so far."""
-        return _counters(self.nodes[node].namespace, "eth0")
-
-    def snoop(self) -> None:
-        """From a second later on, multicast goes only to nodes that have joined it (IGMP snooping)."""
-        querier = ("mcast_snooping", "1", "mcast_querier", "1", "mcast_query_response_interval", "100")
-        run("ip", "-n", self.hub.namespace, "link", "set", "dev", "bridge", "type", "bridge", *querier)
+        listing = run("tc", "-n", self.hub.namespace, "-json", "-s", "qdisc", "show", "dev", f"port{node}", "root")
+        counters = json.loads(listing)[0]
+        return Queue(counters["packets"], counters["bytes"], counters["drops"])
 
     def partition(self, *sides: Sequence[int]) -> None:
         """Nodes of different sides do not hear each other any more, neither by multicast nor by unicast."""
@@ -210,18 +201,6 @@ class Network:
             child.communicate()
         for node in (*self.nodes, self.hub):
             delete(node.namespace)
-
-
-def _shape(namespace: str, device: str, mbit: float, queue_kb: int) -> None:
-    burst = max(2 * MTU, int(mbit * 125))  # a millisecond's worth: the kernel's timer is not finer than that
-    shape = ("tbf", "rate", f"{mbit}mbit", "burst", str(burst), "limit", str(queue_kb * 1024))
-    run("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", *shape)
-
-
-def _counters(namespace: str, device: str) -> Queue:
-    listing = run("tc", "-n", namespace, "-json", "-s", "qdisc", "show", "dev", device, "root")
-    counters = json.loads(listing)[0]
-    return Queue(counters["packets"], counters["bytes"], counters["drops"])
 
 
 def start(node: Node, function: Callable[..., None], *arguments: str) -> subprocess.Popen[str]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +186,13 @@ def test_invalid_arguments_are_refused_in_one_line(words, says):
     assert (status, out) == (2, "")
     assert says in err
     assert len(err.splitlines()) == 1
+
+
+def test_in_a_group_without_a_channel_map_all_rules_of_a_new_one_would_be_added(tmp_path: Path):
+    file = tmp_path / "map.toml"
+    file.write_text('version = 1\nchannels = 2\n[[rule]]\npattern = "x.>"\nchannel = 1\n')
+    address = {"GOSSAMER_ADDRESS": settings().address}
+
+    assert gossamer_says("channels", "diff", GROUP, str(file), **address) == (1, "+ x.> -> 1\n", "")
+    status, out, _ = gossamer_says("channels", "diff", GROUP, str(file), "--json", **address)
+    assert (status, json.loads(out)["from"], json.loads(out)["added"]) == (1, None, [["x.>", 1]])

@@ -149,7 +149,10 @@ def cut(network: Network, store: Path, rate: int, cut_s: float) -> dict[str, flo
         network.start(0, publish, on(0), str(rate)),
     ]
     log_, near, far, publisher = children
-    sleep(5.0)
+    began = monotonic()
+    while min(ask(near)[0], ask(far)[0]) < rate:  # on a busy machine it takes a while until all have joined
+        assert monotonic() - began < 60, "does not begin"
+        sleep(0.1)
     network.partition([0, 1, 2], [3])
     sleep(cut_s)
     missed = ask(publisher)[0] - ask(far)[0]

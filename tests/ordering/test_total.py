@@ -268,6 +268,20 @@ def test_parts_of_a_group_have_branches_and_agree(name):
         in_branches(name, seed)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("name", BRANCHED)
+def test_parts_of_a_group_agree_for_200_seeds(name):
+    for seed in range(1000, 1200):
+        in_branches(name, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_members_of_several_channels_agree_for_200_seeds(name):
+    for seed in range(1000, 1200):
+        over_channels(name, seed)
+
+
 def of_halves(channels: list[dict[str, Any]], members: int, **more: Any) -> dict[str, Any]:
     table = {
         "duration": 10.0,

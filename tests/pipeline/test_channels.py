@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from gossamer.cli import main
 from gossamer.core.schema import SettingError
+from gossamer.pipeline.channels.change import cost_of
 from gossamer.pipeline.channels.interests import Interests, read_interests
 from gossamer.pipeline.channels.job import map_channels
-from gossamer.pipeline.channels.mapping import Case, find_map, hashed_map, one_channel
+from gossamer.pipeline.channels.mapping import Case, find_map, hashed_map, numbered_like, one_channel
 from gossamer.pipeline.channels.pattern_trie import PatternTrie
 from gossamer.pipeline.channels.picture import draw
 from gossamer.pipeline.experiments.files import load
@@ -210,6 +211,28 @@ def test_a_family_of_subjects_that_stays_together_becomes_one_rule() -> None:
     assert found.channel_of("nyse.new") == found.channel_of("nyse.1")
 
 
+def test_the_next_map_has_its_channels_numbered_so_that_little_moves() -> None:
+    before = ChannelMap(3, 4, (Rule("a", 1), Rule("b", 2), Rule("c", 3), Rule("d", 3)))
+    found = ChannelMap(4, 4, (Rule("a", 3), Rule("b", 1), Rule("c", 2), Rule("e", 2)))
+    traffic = {"a": 5.0, "b": 3.0, "c": 4.0, "d": 1.0, "e": 1.0}
+
+    numbered = numbered_like(found, before, traffic)
+
+    assert numbered == ChannelMap(4, 4, (Rule("a", 1), Rule("b", 2), Rule("c", 3), Rule("e", 3)))
+
+
+def test_what_a_change_of_the_map_costs() -> None:
+    case = Case.of({"a": 6.0, "b": 3.0, "c": 1.0}, {"a": ("ann",), "b": ("bob",), "c": ("bob",)})
+    old = ChannelMap(1, 3, (Rule("a", 1), Rule("b", 1), Rule("c", 2)))
+    new = ChannelMap(2, 3, (Rule("a", 1), Rule("b", 2), Rule("c", 2)))
+
+    assert cost_of(case, old, old) == {"kept": 9.0, "renewed": 9.0, "both": 9.0, "moved": 0.0, "joined": 0.0}
+    # by the old map ann hears b in vain, and bob hears a; by both bob still listens to 1 and 2, and ann to 1
+    assert cost_of(case, old, new) == {"kept": 9.0, "renewed": 0.0, "both": 9.0, "moved": 0.3, "joined": 0.0}
+    # back again, bob has to join channel 1, and hears a in vain meanwhile
+    assert cost_of(case, new, old) == {"kept": 0.0, "renewed": 9.0, "both": 6.0, "moved": 0.3, "joined": 0.5}
+
+
 def test_subjects_that_nobody_wants_burden_nobody() -> None:
     case = Case.of({"junk.1": 1000.0, "junk.2": 2000.0, "good": 1.0}, {"good": ("ann",)})
 
@@ -340,7 +363,7 @@ def test_a_run_of_an_experiment_may_map_demand_to_channels(tmp_path: Path) -> No
     file = tmp_path / "small.toml"
     file.write_text(
         'kind = "channels"\nseeds = 1\n[scenario]\nsubjects = 200\nmembers = 40\nwishes = 8\ncommunities = 4\n'
-        "[grid]\nchannels = [1, 4]\n"
+        "drift = 0.2\n[grid]\nchannels = [1, 4]\n"
     )
     (experiment,) = load(file).experiments
     apart = Apart()
@@ -349,7 +372,10 @@ def test_a_run_of_an_experiment_may_map_demand_to_channels(tmp_path: Path) -> No
     finally:
         apart.end()
 
-    one, four = (batch([row]).to_pylist()[0]["waste"] for row in rows)
+    (one, nothing), (four, change) = ((row["waste"], row["change"]) for row in batch(rows).to_pylist())
+    assert (nothing["moved"], nothing["joined"]) == (0.0, 0.0)
+    assert change["renewed"] < change["kept"] < change["both"]
+    assert 0 < change["moved"] < 1
     assert one["mapped"] == pytest.approx(one["hashed"]) == pytest.approx(one["one"])
     assert 0 < four["mapped"] < four["hashed"] < one["one"]
 

@@ -8,7 +8,7 @@ import typer
 
 from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, run, settings_from
 from gossamer.live.group import Group
-from gossamer.pubsub.channel_map import ChannelMap, ChannelMapError
+from gossamer.pubsub.channel_map import ChannelMap, ChannelMapError, MapDiff
 from gossamer.settings import Settings
 
 app = typer.Typer(name="channels", help="The channel map of a group: show it, install another, compare.")
@@ -88,10 +88,10 @@ def diff(
     """
     channels = _read(file)
     known = run(_known(group, settings_from(address, interface, key, insecure)))
-    known = known or ChannelMap(0, 1, ())
-    found = known.diff(channels)
+    found = MapDiff(channels.rules, (), (), False) if known is None else known.diff(channels)
     if as_json:
-        typer.echo(json.dumps({"from": known.version, "to": channels.version, **found._asdict()}))
+        before = None if known is None else known.version
+        typer.echo(json.dumps({"from": before, "to": channels.version, **found._asdict()}))
         return 1 if found else 0
     for rule in found.removed:
         typer.echo(f"- {rule.pattern} -> {rule.channel}")

@@ -50,8 +50,8 @@ from gossamer.membership.watch import Watch
 
 _BEATS = 5
 """Signs of life in the time after which a member is excluded."""
-_DEPARTURES = 4
-"""Of these times a member that leaves waits for at most so many until others know how its last view ended."""
+_PATIENCES = 3
+"""For so many of these times a member tries to complete its last view, or to tell others of the next."""
 _JOINING_MAX = 64
 """So many may wait to be in the next view; others ask again."""
 
@@ -228,9 +228,8 @@ class Synchronous(Membership):
         """How the view ended that `member` is in: with the cut, if that is known here."""
         assert self._part is not None
         decided = self._decided
-        if decided is not None and decided.view == theirs + 1 and member in decided.cut:
-            return decided
-        return Excluded(self._part.view.number)
+        known = decided is not None and decided.view == theirs + 1 and member in decided.cut
+        return decided if decided is not None and known else Excluded(self._part.view.number)
 
     def _settle_if_all_are_in(self, now: float, part: Part, out: Effects) -> None:
         others = [member for member in part.view.members if member != self.ladder.me]
@@ -284,11 +283,10 @@ class Synchronous(Membership):
             self._go(why, {} if known is None else known.cut, out)
 
     def _depart(self, now: float, source: int, part: Part, message: NewView, out: Effects) -> None:
-        """We are not in the next view, but perhaps nobody else knows of it: tell those that are until one of them says
-        that it is. A member that wants to leave does not wait for ever."""
+        """We are not in the next view, but perhaps nobody else knows of it: tell those that are until one says so."""
         since, self._change = (now if self._departure is None else self._departure[0]), None
         self._departure = since, message
-        patient = not self._leaving or now - since < _DEPARTURES * self._patience
+        patient = now - since < _PATIENCES * self._patience
         if not patient or not message.entries or not part.took_part(message):
             self._go(part.why_out(message), message.cut, out)
             return
@@ -462,18 +460,19 @@ class Synchronous(Membership):
             self._retrying.set(now)
 
     def _complete(self, now: float, part: Part, out: Effects, *, again: bool = False) -> None:
-        """If nothing is lacking of this view, agree to the next, or install it."""
+        """Agree to the next view, or install it, if nothing is lacking. If nobody gives it to us, others go on."""
         assert part.next is not None
         source, message = part.next
-        if self._stays(message) and part.ask(message, out, again=again):
+        lacking = self._stays(message) and part.ask(message, out, again=again)
+        if lacking and not part.in_vain(now, message, _PATIENCES * self._patience):
             return
-        if message.decided:
-            self._install(now, message, out)
-        else:
+        if not message.decided:
             part.agree()
             self._say(now, source, ViewReady(message.view, message.attempt), self._told_ready, out)
-
-    # The next view.
+        elif lacking:
+            self._go(part.why_out(message), message.cut, out)
+        else:
+            self._install(now, message, out)
 
     def _enter(self, now: float, message: NewView, out: Effects) -> None:
         """We are in: owed is what is sent in this view."""

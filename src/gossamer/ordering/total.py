@@ -374,6 +374,8 @@ class Total(Order):
         if log is not None:
             self._noticed = max(log.begin, self._noticed) if self._noticed <= log.end else log.begin
             self._at = self._at if self._at in log.marks.branches else 0
+            mine = [b for b, mark in log.marks.branches.items() if mark.table.get(self.ladder.me) == self.sequence.life]
+            self._is_new |= any(branch not in self.branches for branch in mine)  # we missed how it began
 
     def _notice(self, now: float, out: Effects) -> None:
         """Take part in branches that were opened with us."""

@@ -36,7 +36,7 @@ class Leaving:
             return
         world.silent.add(member)
         self._until[member] = world.now + PATIENCE_S
-        if isinstance(stack, Stack) and not stack.awaits_loggers() and stack.settings.repair:
+        if not _is_safe(stack) and not _awaits_loggers(stack):
             world.step(member, ConfirmAsked())
         self._look((member, stack))
 
@@ -71,8 +71,13 @@ class Leaving:
             self._world.at(self._world.now + _LOOK_S, self._return, member)
 
 
+def _awaits_loggers(stack: Automaton | None) -> bool:
+    return isinstance(stack, Stack) and stack.awaits_loggers()
+
+
 def _is_safe(stack: Automaton | None) -> bool:
-    if not isinstance(stack, Stack):
+    """Whether nothing is lost if it goes. Agreed views see to that themselves: they end with what leavers have sent."""
+    if not isinstance(stack, Stack) or stack.settings.membership == "synchronous":
         return True
     if stack.awaits_loggers():
         return all(stack.settled(channel_of(stream)) >= own.next for stream, own in stack.own.items())
