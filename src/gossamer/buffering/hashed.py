@@ -310,7 +310,8 @@ class Hashed(Buffer):
             self._occupancy.left(now, 1)
         self.ladder.note("collect", "long-term", going, out)
         kept = [(s, [n for n in some if n < first] if s == sender else some) for s, some in old.kept]
-        left = {**old.numbers, sender: RangeSet(numbers.within(0, first - 1))}
+        left = {s: some for s, some in old.numbers.items() if s != sender}
+        put(left, sender, RangeSet(numbers.within(0, first - 1)))
         return old._replace(parts=parts, numbers=left, kept=kept)
 
     # Requests for what others keep.

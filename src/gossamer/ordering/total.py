@@ -83,6 +83,7 @@ class Total(Order):
         self._releasing = self._more = False
         self._is_new = True  # it has to found an order, or to enter one
         self._beat_at = 0.0
+        self._settled_at_beat = 0
         self._beating = ladder.timer(self._beat)
 
     @classmethod
@@ -166,7 +167,7 @@ class Total(Order):
             self._is_new = False
             life = int(now * 1e6)
             self.sequence.forget(now, life)
-            self.branches, self._at, self._noticed = {}, 0, 0
+            self.branches, self._at, self._noticed, self._settled_at_beat = {}, 0, 0, 0
             if self.ladder.lone_founder:
                 self.sequence.found(now, life, Sites(self.ladder.me, {self.ladder.me: life}), out)
         self._beating.arm(now + self.sequence.patience / BEATS)
@@ -184,6 +185,7 @@ class Total(Order):
                     sequence.beat(now, stood_still, out)
             self._tend_branches(now, out)
             self._leave_behind(now, out)
+            self._settled_at_beat = self.sequence.settled
 
     # What others may want to know.
 
@@ -361,9 +363,12 @@ class Total(Order):
         self.turns.pass_over(sender, last, PASSED, out)
 
     def admits(self, channel: int) -> bool:
-        """Not while it is in a branch that we are not in, or others may have had packets of it in another place."""
+        """Not while it is in a branch that we are not in, or others may have had packets of it in another place.
+
+        Nor while we are behind: others may have had what has its turn here, and keep it no more.
+        """
         trunk = self.sequence
-        if trunk.log is None:
+        if trunk.log is None or trunk.turn < self._settled_at_beat:
             return False
         marks = {**trunk.log.marks.before(trunk.turn).branches, **trunk.log.marks.branches}
         return not any(m.channels >> channel & 1 and branch not in self.branches for branch, m in marks.items())
