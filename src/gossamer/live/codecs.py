@@ -49,7 +49,7 @@ def codec_of(name: str) -> Codec | None:
     if name == "json":
         return Codec(name, _json, lambda payload: json.loads(payload) if payload else None)
     try:
-        import msgpack  # type: ignore[import-not-found,unused-ignore]
+        import msgpack  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise SettingError(
             "codec = 'msgpack': it is not installed; install it with: pip install 'gossamer[msgpack]'"
