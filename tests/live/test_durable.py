@@ -136,7 +136,7 @@ def test_batches_are_committed_together(tmp_path):
                 with pytest.raises(gossamer.Misuse, match=r"subscription\.commit"):
                     await batch[0].ack()
                 await heard.commit(wait=False)
-                await until(lambda: committed(tmp_path / "log", "billing").get(publisher.me) == batch[-1].seqno)
+                await until(lambda: (committed(tmp_path / "log", "billing") or {}).get(publisher.me) == batch[-1].seqno)
                 await publish(publisher, 50, 50)
                 await until(lambda: heard.waiting == 50)
                 await heard.take(30)
