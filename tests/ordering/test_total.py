@@ -90,6 +90,12 @@ def expect_one_order(name: str, seed: int, **more: Any) -> dict[str, Any]:
 def test_all_members_deliver_in_one_order(name):
     for seed in (1, 2):
         expect_one_order(name, seed)
+        with_undo(name, seed)
+
+
+def with_undo(name: str, seed: int) -> dict[str, Any]:
+    """What is delivered before it is settled is undone where it has to be, and all agree on the rest."""
+    return expect_one_order(name, seed, order_failures="non-atomic")
 
 
 @pytest.mark.soak
@@ -97,6 +103,7 @@ def test_all_members_deliver_in_one_order(name):
 def test_all_members_deliver_in_one_order_for_200_seeds(name):
     for seed in range(1000, 1200):
         expect_one_order(name, seed)
+        with_undo(name, seed)
 
 
 def test_central_is_the_same_order_with_one_channel():
@@ -170,10 +177,10 @@ CHANNELS = [
 ]
 
 
-def over_channels(name: str, seed: int) -> dict[str, Any]:
+def over_channels(name: str, seed: int, **more: Any) -> dict[str, Any]:
     """The scenario of that name with channels, of which nobody hears all, nor does the primary, member 0."""
     table = scenario(name, seed).as_dict()
-    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", **SCENARIOS[name]["protocol"]}
+    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", **SCENARIOS[name]["protocol"], **more}
     table["protocol"]["channels"] = 4
     table["channel"] = CHANNELS
     result = traced(parse(table))
@@ -187,6 +194,11 @@ def test_members_of_several_channels_deliver_in_one_order(name):
     """Reference: 002 §1 (c)"""
     for seed in (1, 2):
         assert over_channels(name, seed)["order"]["agreement"]
+        assert undo_channels(name, seed)["order"]["agreement"]
+
+
+def undo_channels(name: str, seed: int) -> dict[str, Any]:
+    return over_channels(name, seed, order_failures="non-atomic")
 
 
 HALVES = [
@@ -244,13 +256,13 @@ BRANCHED: dict[str, dict[str, Any]] = {
 }
 
 
-def in_branches(name: str, seed: int) -> dict[str, Any]:
+def in_branches(name: str, seed: int, **more: Any) -> dict[str, Any]:
     """Two halves of a group that have no channel in common but channel 0, and two members between them."""
     said = BRANCHED[name]
     table = scenario("static", seed).as_dict()
     table["loss"]["member"] = said.get("loss", 0.05)
     table["topology"]["members"] = 10
-    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", "order_patience": 0.3}
+    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", "order_patience": 0.3, **more}
     table["protocol"] |= said.get("protocol", SUSPICIOUS) | {"channels": len(HALVES) + 1}
     table |= {"channel": HALVES, "common": said.get("common", 0.0), "fault": said.get("fault", [])}
     table["grace"] = said.get("grace", 0.5)
@@ -266,6 +278,11 @@ def test_parts_of_a_group_have_branches_and_agree(name):
     """Reference: 002 §1 (c), §5"""
     for seed in (1, 2):
         in_branches(name, seed)
+        undo_branches(name, seed)
+
+
+def undo_branches(name: str, seed: int) -> dict[str, Any]:
+    return in_branches(name, seed, order_failures="non-atomic")
 
 
 @pytest.mark.soak
@@ -273,6 +290,7 @@ def test_parts_of_a_group_have_branches_and_agree(name):
 def test_parts_of_a_group_agree_for_200_seeds(name):
     for seed in range(1000, 1200):
         in_branches(name, seed)
+        undo_branches(name, seed)
 
 
 @pytest.mark.soak
@@ -280,6 +298,7 @@ def test_parts_of_a_group_agree_for_200_seeds(name):
 def test_members_of_several_channels_agree_for_200_seeds(name):
     for seed in range(1000, 1200):
         over_channels(name, seed)
+        undo_channels(name, seed)
 
 
 def of_halves(channels: list[dict[str, Any]], members: int, **more: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gossamer.cli import bench_network
 from gossamer.cli.options import Address, AsJson, Impair, Insecure, Interface, Key, run, settings_from, transport_from
 from gossamer.cli.progress import waiting
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import Blocked
+from gossamer.live.subscription import Blocked, Undo
 from gossamer.settings import Settings
 from gossamer.wire.keys import KEY_BYTES, new_key
 
@@ -165,7 +165,7 @@ async def _listen(settings: Settings, events: int, timed: int, impair: str, resu
             for item in batch:
                 if isinstance(item, Lost):
                     lost += item.last - item.first + 1
-                elif isinstance(item, Blocked):
+                elif isinstance(item, Blocked | Undo):
                     continue
                 elif item.subject == "bench.timed":
                     latencies.append(now - _STAMP.unpack_from(item.payload)[0])

@@ -102,6 +102,7 @@ class Primary(Follower):
             first += sum(segment.count for segment in message.segments)
             if first >= self.log.end:
                 break
+        self.host.knows_more(now, out)
 
     def places(self, graph: int, first: int) -> Places:
         """The places from `first` on, as many as fit into a message."""
@@ -130,8 +131,9 @@ class Primary(Follower):
         known = any(sites.has(source, message.life) for sites in log.sites(self.settled))
         if known and message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
+            before = self.settled
             if self._settle(now, out):
-                if not self._settle_alone(log):
+                if not self._settle_alone(log) and self._is_awaited(log.part(before, PART)):
                     self.say(self.places(self.graph, log.end), out)
                 self.fit_sites(now, out)
 

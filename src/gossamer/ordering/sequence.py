@@ -112,6 +112,8 @@ class Sequence(Primary):
         deciding = log.sites(self.settled)
         if not all(s.are_most([m for m, life in lives.items() if s.has(m, life)]) for s in deciding):
             return
+        if not self.is_atomic and closing.beats < 2 and not closing.has_all(self.sites()):
+            return  # what a survivor alone has should not be undone (002 §5.2.1: all of them report)
         source, best = closing.best()
         if (best.last, best.below) > (log.graph_before(log.end), log.end):
             if source != closing.source:
@@ -160,7 +162,7 @@ class Sequence(Primary):
             self.heard_at = now - self.patience / 2 if self.closing is None else now
             self._close(now, out)
         elif self.closing is not None:
-            self._close_again(self.closing, out)
+            self._close_again(now, self.closing, out)
         if now - self.went_on_at > 2 * self.patience:
             self.block(now, "no primary", out)
 
@@ -181,11 +183,14 @@ class Sequence(Primary):
             if self.covers(sender)
         }
 
-    def _close_again(self, closing: Closing, out: Effects) -> None:
+    def _close_again(self, now: float, closing: Closing, out: Effects) -> None:
         """Whoever has not answered may not have heard of it."""
+        closing.beats += 1
         if closing.source >= 0:
             self.ask(closing.source, closing.taken, out)
         self.say(CloseGraph(self.order, closing.graph, self.branch), out)
+        if closing.beats == 2:
+            self.go_on_closing(now, out)
 
     def _rank(self) -> int:
         """When it is our turn to manage: the sites take turns, so that two do not close a graph at once."""
