@@ -170,6 +170,32 @@ def test_a_newcomer_begins_where_the_order_is_settled_though_it_is_owed_only_lat
     assert begins == [0], "the next graph may give these places to others"
 
 
+@pytest.mark.parametrize("protocol", ["unreliable", "basic", "lbrm", "rpbcast", "pbcast", "redelivery", "srm"])
+def test_what_is_delivered_at_once_goes_with_every_repair(protocol):
+    made = scenario("the primary is cut off", 1).as_dict()
+    made["protocol"] = {"name": protocol, "ordering": "total", "order_failures": "non-atomic", "membership": "static"}
+    result = traced(parse(made))
+    assert result["violations"] == []
+    assert result["order"]["agreement"]
+    assert result["order"]["undone"] > 0
+
+
+def test_what_is_delivered_at_once_costs_one_message_for_its_place_and_two_latencies():
+    """Reference: 002 §5.2.1: no additional messages have to be sent"""
+    results = [quick(order_failures=word) for word in ("atomic", "non-atomic")]
+    atomic, at_once = (result["overhead_by_kind"]["order"]["packets"] / result["packets"]["sent"] for result in results)
+    assert atomic > 6.0
+    assert at_once == pytest.approx(1.0, abs=0.1)
+    assert results[1]["latency"]["max"] == pytest.approx(2 * 0.001, rel=0.2)
+
+
+def quick(**more: Any) -> dict[str, Any]:
+    protocol = {"name": "unreliable", "ordering": "total", "order_patience": 100.0, **more}
+    topology = {"kind": "lan", "members": 6, "latency": 0.001}
+    traffic = {"senders": 2, "rate": 50.0, "arrivals": "steady"}
+    return simulate(parse({"duration": 10.0, "topology": topology, "traffic": traffic, "protocol": protocol}))
+
+
 CHANNELS = [
     {"name": "alpha", "members": [0, 1, 2, 3], "senders": [0, 4]},
     {"name": "beta", "members": [0, 2, 4, 5], "senders": [1, 5]},

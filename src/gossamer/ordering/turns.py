@@ -201,8 +201,8 @@ class Turns:
             self._ladder.gaps.learn(now, sender, last, out)
             return number
         missing = stream.missing.around(number)
-        if missing is not None or number >= stream.next:
-            return number
+        if missing is not None or number >= stream.next or number > self.passed.get(sender, -1):
+            return number  # in the last case it has come, but behind a loss of which we are told first
         return number + 1
 
 
