@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import gossamer
+from gossamer.live.group import Group
 from gossamer.pubsub.channel_map import ChannelMap, Rule
 from tests.live.members import GROUP, collect, joined, run, settings, until
 
@@ -111,6 +112,29 @@ def test_when_the_first_of_two_leaves_the_other_goes_on():
 
 
 CHANNELS = ChannelMap(1, 3, (Rule("x.>", 1), Rule("y.>", 2)))
+
+
+def test_when_most_leave_at_once_those_that_stay_go_on():
+    """A leave is no failure: the sites shrink by it first. The primary is among those that go."""
+
+    async def story():
+        shared = ordered()
+        groups = [await Group(GROUP, shared).__aenter__() for _ in range(5)]
+        try:
+            await until(lambda: all(len(g.stats()["order"].get("sites", [])) == 5 for g in groups))
+            assert groups[0].stats()["order"]["primary"] == groups[0].me
+            await asyncio.gather(*(groups.pop(0).__aexit__(None, None, None) for _ in range(3)))
+            streams = [group.subscribe(">") for group in groups]
+            await until(lambda: not any(group.blocked() for group in groups))
+            await until(lambda: all(len(group.stats()["order"]["sites"]) == 2 for group in groups))
+            for group in groups:
+                await publish(group, "after", 20)
+            heard = [seen(await collect(stream, 40)) for stream in streams]
+            assert heard[0] == heard[1]
+        finally:
+            await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+
+    run(story())
 
 
 def agree(one: list, other: list) -> bool:

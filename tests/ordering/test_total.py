@@ -44,6 +44,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "static": {"protocol": STATIC},
     "loss of 20%": {"protocol": STATIC, "loss": 0.2},
     "churn": {"protocol": SUSPICIOUS, "fault": [go(5, 1.0), go(0, 1.5), come(5, 2.5), come(0, 3.0)], "grace": 12.0},
+    "half of them leave": {"protocol": SUSPICIOUS, "fault": [go(m, 1.5) for m in (3, 4, 5)], "grace": 12.0},
+    "most of them leave": {"protocol": SUSPICIOUS, "fault": [go(m, 1.5) for m in (1, 2, 3, 5)], "grace": 12.0},
+    "the primary and most leave": {"protocol": SUSPICIOUS, "fault": [go(m, 1.5) for m in (0, 1, 2, 3)], "grace": 12.0},
     "late joins": {"protocol": SUSPICIOUS, "fault": [come(4, 1.0), come(5, 2.0)], "grace": 12.0},
     "late joins by an oracle": {"protocol": STATIC, "fault": [come(4, 1.0), come(5, 2.0)]},
     "the primary stands still": {"protocol": STATIC, "fault": [crash(0, 1.0, "kept", 2.5)]},
@@ -104,6 +107,13 @@ def test_all_members_deliver_in_one_order_for_200_seeds(name):
     for seed in range(1000, 1200):
         expect_one_order(name, seed)
         with_undo(name, seed)
+
+
+@pytest.mark.parametrize("name", ["half of them leave", "most of them leave", "the primary and most leave"])
+def test_a_leave_is_no_failure(name):
+    """The sites shrink first, so that those that stay are most of them: nobody is blocked."""
+    for seed in (2, 4, 6):
+        assert expect_one_order(name, seed)["order"]["blocked_seconds"] == 0.0
 
 
 def test_central_is_the_same_order_with_one_channel():

@@ -64,6 +64,8 @@ class Follower:
         self.opened = Mark("open") if opened is None else opened
         self._audience: tuple[Roster | None, list[int]] = None, [0]
         self.life = 0
+        self.goes = False
+        """Whether this member is about to leave, and should be no site any more."""
         self.order = 0
         """Tells sequences apart that were founded apart."""
         self.log: PlaceLog | None = None
@@ -100,6 +102,10 @@ class Follower:
         """Whether this member is one of those that may decide."""
         log = self.log
         return log is not None and any(sites.has(self.ladder.me, self.life) for sites in log.sites(self.settled))
+
+    def may_go(self) -> bool:
+        """Whether the others do without this member, or nobody can say that they do."""
+        return not self.is_site() or self.blocked_since < inf or list(self.sites().lives) == [self.ladder.me]
 
     def covers(self, stream: int) -> bool:
         """Whether packets of this stream have their places here, as the last places have it."""

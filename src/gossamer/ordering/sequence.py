@@ -39,7 +39,7 @@ class Sequence(Primary):
 
     def forget(self, now: float, life: int) -> None:
         """We are new, and know nothing of it."""
-        self.life = life
+        self.life, self.goes = life, False
         self.heard_at = self.went_on_at = now
         self.log, self.closing, self.primary = None, None, -1
 
@@ -152,7 +152,9 @@ class Sequence(Primary):
         self.settled_before = self.settled
 
     def _beat_as_member(self, now: float, log: PlaceLog, out: Effects) -> None:
-        if not self.sites().has(self.ladder.me, self.life):
+        if self.goes:
+            self.go(now, out)
+        elif not self.sites().has(self.ladder.me, self.life):
             self.enter(out)
         silence = now - self.heard_at
         if self.primary >= 0 and not self.ladder.hearing.on:

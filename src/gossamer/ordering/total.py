@@ -24,7 +24,8 @@ from typing import Any
 
 from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
 from gossamer.core.ids import FIRST_PASS, Phase, channel_of, channels_in
-from gossamer.core.ladder import Effects, Ladder, MessageHandler
+from gossamer.core.inputs import GoAsked
+from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
 from gossamer.core.packet_sets import Horizon, PacketSets, put
 from gossamer.core.packets import Run
 from gossamer.core.places import (
@@ -128,6 +129,18 @@ class Total(Trunk):
         for sequence in self._sequences():
             if sequence.leads():
                 sequence.fit_sites(now, out)
+
+    def inputs(self) -> Mapping[type, InputHandler]:
+        """A member that is about to leave."""
+        return {GoAsked: self._go}
+
+    def _go(self, now: float, happened: GoAsked, out: Effects) -> None:
+        for sequence in self._sequences():
+            sequence.go(now, out)
+
+    def may_go(self) -> bool:
+        """Whether it is a site nowhere any more: a leave is no failure, and half of the sites may leave at once."""
+        return all(sequence.may_go() for sequence in self._sequences() if not self._is_over(sequence))
 
     def leaving(self, now: float, out: Effects) -> None:
         """A primary that goes hands over first."""
@@ -253,7 +266,9 @@ class Total(Trunk):
     def given_up(self, now: float, sender: int, first: int, last: int, why: str, stream: Stream, out: Effects) -> None:
         """A loss has its place in the order."""
         self.turns.lose(sender, first, last, why, out)
-        self._came(now, sender, out)
+        here = self.ladder.streams.prefix_of(sender)
+        if here <= last or self.turns.knows(sender, here):  # else what showed that they are lost is about to come
+            self._came(now, sender, out)
 
     def rewound(self, sender: int, first: int) -> None:
         """What is held of it comes again."""

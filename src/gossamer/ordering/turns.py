@@ -55,6 +55,12 @@ class Turns:
         if last > passed:
             self._lost.setdefault(sender, {}).setdefault(why, RangeSet()).add(max(first, passed + 1), last)
 
+    def knows(self, sender: int, number: int) -> bool:
+        """Whether it waits, is lost, or has had its turn."""
+        if number <= self.passed.get(sender, -1) or number in self._packets.get(sender, {}):
+            return True
+        return any(numbers.around(number) is not None for numbers in self._lost.get(sender, {}).values())
+
     def await_again(self, sender: int, first: int, last: int) -> None:
         """These are not lost after all, as far as they have not had their turn."""
         for numbers in self._lost.get(sender, {}).values():
@@ -201,8 +207,8 @@ class Turns:
             self._ladder.gaps.learn(now, sender, last, out)
             return number
         missing = stream.missing.around(number)
-        if missing is not None or number >= stream.next or number > self.passed.get(sender, -1):
-            return number  # in the last case it has come, but behind a loss of which we are told first
+        if missing is not None or number >= stream.next:
+            return number
         return number + 1
 
 
