@@ -52,6 +52,7 @@ from gossamer.live.mail import Mail
 from gossamer.live.member import Member
 from gossamer.live.misuse import check_group, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
+from gossamer.live.name_log import AskedNames, NameLog
 from gossamer.live.names import learn
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
@@ -151,6 +152,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._queues: Queues = NOT_JOINED
         self._latest: Latest = NOT_JOINED
         self._readers: Readers | None = None
+        self._name_log: NameLog | None = None
+        self._names: AskedNames = NOT_JOINED
 
     async def __aenter__(self) -> Self:
         settings = self.settings
@@ -254,19 +257,21 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._member.stack.name = self.settings.name
         learn(self.me, self.settings.name)
         self._waiting = Waiting(self._member)
-        self._past = Past(self._member, self._inbox)
         self._mail = Mail(self._member)
+        self._names = AskedNames(self._member, self._mail)
+        self._past = Past(self._member, self._inbox, self._names)
         self._requests = Requests(self.name, self._member, self._inbox, self._mail, self._codec)
         self._inbox.event_type = event_type(
             self._home, self._requests.reply, self._codec, PlacedEvent if self.settings.order == "total" else Event
         )
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
         self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
-        self._latest = Latest(self._member, self._inbox, self._mail, opener_of(self._envelope))
+        self._latest = Latest(self._member, self._inbox, self._mail, self._names, opener_of(self._envelope))
         if self.settings.retain:
             self._inbox.retained = LastValues(self.settings.retain)
         if self._member.disk is not None:
             self._readers = Readers(self._member, self._member.disk, self._mail)
+            self._name_log = NameLog(self._member, self._member.disk, self._mail)
         return tuning
 
     def _told(self, effect: Effect) -> None:
@@ -331,8 +336,11 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         finally:
             self._is_over = True
             self._watch.stop()
+            self._names.close()
             if self._readers is not None:
                 self._readers.stop()
+            if self._name_log is not None:
+                self._name_log.stop()
             await self._member.stop()
             self._inbox.close()
             await self._callbacks.finish()
