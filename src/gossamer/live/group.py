@@ -195,9 +195,12 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
             raise
         return self
 
-    async def close(self) -> None:
-        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`. Once is enough."""
-        await self.__aexit__(None, None, None)
+    async def close(self, timeout: float | None = None) -> None:
+        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`. Once is enough.
+
+        `timeout` is how long to wait until everything published is safe, in place of `leave_timeout`; then `Unsent`.
+        """
+        await self._leave(None, self.settings.leave_timeout if timeout is None else timeout, always=timeout is not None)
 
     async def _give_up(self, transport: Transport) -> None:
         """Stop before we are a member; others may already take us for one."""
@@ -308,6 +311,10 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        await self._leave(error, self.settings.leave_timeout)
+
+    async def _leave(self, error: BaseException | None, timeout: float, *, always: bool = False) -> None:
+        """Leave, within `timeout` if that is possible; `Unsent` if it is not, and either there was time or `always`."""
         if self._home.is_copy:
             return  # the membership is the parent's
         if self._is_over:  # it has failed, or we have left before
@@ -319,10 +326,10 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
             self._inbox.pause_no_more()  # the answers have to be read
             await self._durables.finish()
             self._queues.finish()
-            unsent = await self._safety.before_leaving(self.name)
+            unsent = await self._safety.before_leaving(self.name, timeout)
         finally:
             await self._go()
-        if unsent is not None and self.settings.leave_timeout:
+        if unsent is not None and (timeout or always):
             if error is None:
                 raise unsent
             _log.warning("%s", unsent)
@@ -448,12 +455,14 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
         """
         self._outboxes.send()
+        self._safety.is_away(True)
         self._member.disconnect()
 
     @at_home
     def reconnect(self) -> None:
         """Announce that the network is back, and catch up."""
         self._member.reconnect()
+        self._safety.is_away(False)
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

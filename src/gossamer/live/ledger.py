@@ -64,6 +64,7 @@ class Ledger:
             "waiting": inbox.waiting,
             "unsent": stack.pace.unsent(),
             "unlogged": sum(stream.next - stack.settled(channel_of(s)) for s, stream in stack.own.items()),
+            "logged": sum(stack.settled(channel_of(s)) for s in stack.own),
             "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
             "buffered": stack.buffered(),
             "buffer": stack.buffer.standing(),
