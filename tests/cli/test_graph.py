@@ -82,7 +82,8 @@ def test_plan_predicts_what_an_order_costs():
 @pytest.mark.parametrize("members", [2, 3, 4])
 def test_plan_knows_that_small_groups_need_not_be_told_what_is_settled(members):
     """The prediction beside a simulation, one packet at a time from every member."""
-    said = gossamer("plan", "--members", str(members), "--loss", "0.01", "--rtt", "0.002", "--order", "total", "--json")
+    words = ("--loss", "0.01", "--rtt", "0.002", "--failure", "1e-6", "--order", "total", "--json")
+    said = gossamer("plan", "--members", str(members), *words)
     planned = json.loads(said.stdout)["entries"]
     topology = {"kind": "lan", "members": members, "latency": 0.001}
     traffic = {"senders": members, "rate": 50.0, "arrivals": "steady"}
