@@ -204,7 +204,8 @@ def test_halves_of_a_group_have_branches_until_one_member_wants_to_hear_both():
 SUBSCRIBER = """
 import asyncio, sys, gossamer
 async def main():
-    words = dict(order="total", order_failures=sys.argv[5], coalesce_us=0, tuning={"order_patience": 0.5})
+    tuning = {"order_patience": 0.5, "suspect_after": float(sys.argv[6])}
+    words = dict(order="total", order_failures=sys.argv[5], coalesce_us=0, tuning=tuning)
     shared = gossamer.Settings(address=sys.argv[1], **words)
     async with gossamer.join(sys.argv[2], shared) as group:
         out = open(sys.argv[3], "a", buffering=1)
@@ -236,11 +237,11 @@ asyncio.run(main())
 class Site:
     """A process that publishes and subscribes, and writes down what it sees."""
 
-    def __init__(self, place, folder: Path, name: str, failures: str) -> None:
+    def __init__(self, place, folder: Path, name: str, failures: str, suspect_after: float) -> None:
         self.name = name
         self.address = place.address
         self.path = folder / f"{name}.txt"
-        words = (place.address, f"{GROUP} sites", str(self.path), name, failures)
+        words = (place.address, f"{GROUP} sites", str(self.path), name, failures, str(suspect_after))
         self.popen = subprocess.Popen(
             [sys.executable, "-c", SUBSCRIBER, *words], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         )
@@ -279,8 +280,8 @@ class Site:
 def sites(tmp_path):
     shared, started = settings(), []
 
-    def start(name: str, failures: str = "atomic") -> Site:
-        started.append(Site(shared, tmp_path, name, failures))
+    def start(name: str, failures: str = "atomic", suspect_after: float = 5.0) -> Site:
+        started.append(Site(shared, tmp_path, name, failures, suspect_after))
         return started[-1]
 
     yield start
@@ -333,9 +334,9 @@ def test_order_survives_a_primary_that_is_killed_and_one_that_stands_still(sites
 @pytest.mark.parametrize("failures", ["atomic", "non-atomic"])
 def test_order_survives_ten_kills_and_ten_pauses(sites, failures):
     """In each round the oldest process, which often is the primary, is killed, and the next one stands still."""
-    first = sites("p0", failures)
+    first = sites("p0", failures, 1.5)
     wait_until(lambda: len(first.lines()) > 5)
-    alive = [first, *(sites(f"p{number}", failures) for number in range(1, 5))]
+    alive = [first, *(sites(f"p{number}", failures, 1.5) for number in range(1, 5))]
     every = list(alive)
     all_hear(alive, [site.name for site in alive])
     for number in range(5, 15):
@@ -343,7 +344,7 @@ def test_order_survives_ten_kills_and_ten_pauses(sites, failures):
         killed.popen.send_signal(signal.SIGKILL)
         killed.popen.wait()
         all_hear(alive, [site.name for site in alive])
-        alive.append(sites(f"p{number}", failures))
+        alive.append(sites(f"p{number}", failures, 1.5))
         every.append(alive[-1])
         all_hear(alive, [site.name for site in alive])
         wait_until(lambda: alive[-1].known_sites() == 5)
