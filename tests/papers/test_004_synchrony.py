@@ -15,9 +15,14 @@ from typing import Any
 import pytest
 
 from gossamer.buffering.until_stable import UntilStable
-from gossamer.core.effects import BecomeStranger, JoinAnew
+from gossamer.core.effects import BecomeStranger, JoinAnew, Unicast
+from gossamer.core.ids import FIRST_PASS
+from gossamer.core.inputs import Heard, Received, Started
+from gossamer.core.messages import Ack
+from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.schema import SettingError
+from gossamer.core.views import Flush
 from gossamer.presets import preset
 from gossamer.rungs import BUFFERS
 from gossamer.sim.checked import traced
@@ -108,6 +113,27 @@ def test_members_that_go_on_together_have_delivered_the_same_for_two_hundred_see
 def test_views_are_agreed_on_over_the_wire_as_well(name):
     """Every message is encoded, and decoded by each receiver."""
     expect_synchrony(dataclasses.replace(scenario(name), wire=True))
+
+
+def test_a_member_acknowledges_nothing_of_a_view_that_it_is_not_in_yet():
+    """Or the sender would let go of a packet that this member has not taken in.
+
+    Reference: 003 §8: nobody else need keep it
+    """
+    settings = preset("virtual-synchrony", {"repair": ["acknowledged", "exclusion"], "buffering": "hashed"})
+    member = Stack(1, (0, 1, 2), settings, Random(1))
+    member.step(0.0, Started({}))
+    before = member.step(0.1, Received(2, [Packet(2, 0, b"in this view")], FIRST_PASS))
+    member.step(0.2, Heard(0, Flush(1, 1, {})))
+    after = member.step(0.3, Received(2, [Packet(2, 2, b"in the next one")], FIRST_PASS))
+    again = member.step(0.4, Received(2, [Packet(2, 0, b"in this view")], FIRST_PASS))
+    assert [acknowledged(effects) for effects in (before, after, again)] == [[0], [], [0]]
+
+
+def acknowledged(effects: list[Any]) -> list[int]:
+    """The numbers of member 2's packets that are acknowledged."""
+    acks = [e.message for e in effects if isinstance(e, Unicast) and isinstance(e.message, Ack)]
+    return [seqno for ack in acks for seqno in ack.have[2]]
 
 
 def views(made: Scenario) -> list[tuple[float, int, int, str]]:
