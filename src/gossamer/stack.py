@@ -237,6 +237,10 @@ class Stack:
         """The members in reach that may lack packets of this one, and up to which number each has them all."""
         return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
 
+    def unexplained(self) -> bool:
+        """Whether others may await numbers of an earlier life for ever if this member goes now."""
+        return any(hook() for hook in self._hooks.unexplained)
+
     def partition(self, now: float) -> dict[str, Any]:
         """Where this member stands in a group that may be divided; empty if there are no coordinators."""
         return {name: value for hook in self._hooks.partition for name, value in hook(now).items()}
