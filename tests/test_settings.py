@@ -1,6 +1,7 @@
 """A group's settings: where they come from, and that they are checked when they are made."""
 
 import dataclasses
+import inspect
 import os
 import pickle
 from base64 import b64encode
@@ -298,3 +299,16 @@ def test_settings_made_from_others_find_their_own_interface():
     assert replace(Settings(key=KEY), key=None).interface == "127.0.0.1"
     assert replace(Settings(interface="127.0.0.1"), key=KEY).interface == "127.0.0.1"
     assert pickle.loads(pickle.dumps(Settings())) == Settings(interface="127.0.0.1")
+
+
+def test_a_misspelt_argument_is_an_invalid_setting_with_a_hint():
+    with pytest.raises(SettingError, match=r"unknown key adress; did you mean address\?"):
+        Settings(adress="239.192.77.7:7700")
+    with pytest.raises(SettingError, match="unknown key nmae; did you mean name"):
+        replace(Settings(), nmae="x")
+    with pytest.raises(TypeError, match="positional"):
+        Settings(*range(100))
+
+
+def test_settings_still_show_their_arguments():
+    assert "address" in inspect.signature(Settings).parameters

@@ -249,7 +249,10 @@ class Stack:
         """Why nothing can be sent now; empty if it can."""
         if not self.is_member:
             return "not a member"
-        return next((reason for full in self._hooks.full if (reason := full())), "")
+        for full in self._hooks.full:
+            if reason := full():
+                return str(reason)
+        return ""
 
     # Packets.
 
@@ -302,8 +305,12 @@ class Stack:
             if stream is None:
                 return
         before = stream.next
-        if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
-            return  # it would have to wait
+        if happened.first > before and happened.phase is FIRST_PASS:
+            if self.order.is_full():
+                return  # it would have to wait
+            if stream.is_leap(happened.first):
+                self.gaps.learn(now, sender, happened.last, out)
+                return  # as if it had been lost: a lie that far ahead must not take the place of the true packet
         if happened.phase == FIRST_PASS and stream.is_ahead_of(now, happened.last):
             asked = self.gaps.doubt(now, sender, happened.first, out)
             if asked and stream.abandoned.around(happened.first - 1) is not None:

@@ -13,11 +13,12 @@ def profile(member: int, coordinator: int, missing: int = 0, **own: Any) -> dict
 
 
 def test_a_divided_group_shows_who_is_here_who_is_absent_where_and_since_when():
-    here = [profile(4, 4, absent=[1, 2], divided_s=11.2, addresses={"1": "10.0.0.1:7001"}), profile(5, 4, missing=1200)]
+    own = {"absent": [1, 2], "addresses": {"1": "10.0.0.1:7001"}, "names": {"1": "billing"}}
+    here = [profile(4, 4, divided_s=11.2, **own), profile(5, 4, missing=1200)]
     assert described("quotes", sides(here)) == [
         "group quotes: divided",
         "  coordinator m4 for 12 s: m4, m5 (lacks 1,200)",
-        "    absent for 11 s: 10.0.0.1:7001, 2",
+        "    absent for 11 s: billing (10.0.0.1:7001), 2",
     ]
 
 
@@ -40,5 +41,7 @@ def test_two_coordinators_in_reach_are_two_sides_the_larger_one_first():
     assert [line.split()[1] for line in found[1:]] == ["m1", "m0"]
 
 
-def test_a_coordinator_that_does_not_answer_is_shown_by_its_number():
+def test_a_coordinator_that_does_not_answer_is_shown_by_its_name_if_it_is_known_and_else_by_its_number():
     assert described("quotes", sides([profile(1, 77)])) == ["group quotes: whole", "  coordinator 77: m1"]
+    told = sides([profile(1, 77, names={"77": "leads"})])
+    assert described("quotes", told) == ["group quotes: whole", "  coordinator leads: m1"]

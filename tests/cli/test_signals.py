@@ -133,11 +133,15 @@ def test_pub_says_that_a_disk_is_full_and_gives_up_after_its_timeout(alone, tmp_
     try:
         assert "logging group quotes" in logger.stderr.readline()
         line = [*command, "pub", "quotes", "big", "--stdin", "--timeout", "4"]
-        lines = (b"x" * 500_000 + b"\n") * 100
-        done = subprocess.run(line, input=lines, env=alone, capture_output=True, timeout=60, check=False)
-        assert done.returncode == 1
-        assert b"waiting for logger keeper, which accepts nothing more" in done.stderr
-        assert b"left with" in done.stderr
+        (tmp_path / "lines").write_bytes((b"x" * 500_000 + b"\n") * 100)
+        with open(tmp_path / "lines") as lines:
+            pub = subprocess.Popen(line, stdin=lines, env=alone, stderr=subprocess.PIPE, text=True)
+        assert "waiting for logger keeper, which accepts nothing more" in pub.stderr.readline()
+        begin = time.monotonic()  # two of the four seconds are over
+        said = pub.communicate(timeout=60)[1]
+        assert "left with" in said
+        assert pub.returncode == 1
+        assert time.monotonic() - begin < 5, "it waited once more while it left"
     finally:
         logger.kill()
         logger.communicate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
@@ -222,5 +223,73 @@ def test_what_is_unsent_is_counted_in_packets_and_nothing_is_no_error(lacking, w
                 patch.setattr(Stack, "unconfirmed", lambda _: lacking)
                 unsent = group._safety._unsent(GROUP)
             assert (what in str(unsent)) if what else unsent is None
+
+    run(story())
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["with another", "alone"])
+@pytest.mark.parametrize("blocking", [False, True], ids=["asyncio", "blocking"])
+def test_a_member_that_leaves_while_it_is_disconnected_says_how_many_events_it_takes_with_it(alone, blocking):
+    shared = settings()
+
+    async def story():
+        async with AsyncExitStack() as stack:
+            if not alone:
+                await stack.enter_async_context(gossamer.join(GROUP, shared))
+            group = await gossamer.open(GROUP, shared)
+            await until(lambda: len(group.members()) == 2 - alone)
+            group.publish("a", b"sent")
+            await group.flush()
+            group.disconnect()
+            for _ in range(3):
+                group.publish("a", b"x" * 700)
+            with pytest.raises(gossamer.Unsent, match="3 events published meanwhile") as caught:
+                await group.close()
+            assert caught.value.never_sent == 3
+            assert caught.value.packets in (2, 3)  # one carries one or two of them
+
+    def blocking_story():
+        with ExitStack() as stack:
+            if not alone:
+                stack.enter_context(gossamer.join_sync(GROUP, shared))
+            group = gossamer.open_sync(GROUP, shared)
+            while len(group.members()) < 2 - alone:
+                time.sleep(0.01)
+            group.disconnect()
+            group.publish("a", b"1")
+            with pytest.raises(gossamer.Unsent, match="1 event published meanwhile"):
+                group.close()
+
+    blocking_story() if blocking else run(story())
+
+
+def test_a_member_that_is_back_before_it_leaves_takes_nothing_with_it():
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared) as other, gossamer.join(GROUP, shared) as group:
+            await until(lambda: len(group.members()) == 2)
+            heard = other.subscribe("a")
+            group.disconnect()
+            group.publish("a", b"late")
+            await asyncio.sleep(0.1)
+            group.reconnect()
+            await group.close()
+            assert (await heard.get(5)).payload == b"late"
+
+    run(story())
+
+
+def test_close_waits_as_long_as_it_is_told_to():
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared) as other:
+            group = await gossamer.open(GROUP, shared)
+            await until(lambda: len(group.members()) == 2)
+            other._member.disconnect_for_good()
+            group.publish("a", b"1")
+            begin = asyncio.get_running_loop().time()
+            with pytest.raises(gossamer.Unsent):
+                await group.close(0.2)
+            assert asyncio.get_running_loop().time() - begin < 3  # and not 5, `leave_timeout`
 
     run(story())

@@ -14,6 +14,7 @@ import gossamer
 from gossamer.cli.ids import with_ids
 from gossamer.core.messages import MemberEntry
 from gossamer.live import names
+from gossamer.live.logger_group import logger
 from gossamer.live.probe import probe
 from gossamer.wire.fields import ENTRY
 from tests.live.members import GROUP, run, settings, until
@@ -145,3 +146,53 @@ def test_a_member_that_is_still_joining_does_not_answer_and_has_no_error():
         await group.close()
 
     run(story())
+
+
+_PUBLISHES = (
+    "import gossamer, sys\n"
+    "with gossamer.join_sync(sys.argv[1]) as g:\n"
+    "    while not g.loggers(): pass\n"
+    "    g.publish('a', b'1'); g.flush(30)"
+)
+_READS = (
+    "import gossamer, sys\n"
+    "with gossamer.join_sync(sys.argv[1]) as g:\n"
+    "    while not g.loggers(): pass\n"
+    "    print(g.subscribe('a', start=sys.argv[2]).get(30).source)"
+)
+
+
+def _in_a_process(script: str, *arguments: str, **env: str) -> str:
+    command = [sys.executable, "-c", script, GROUP, *arguments]
+    done = subprocess.run(command, env=os.environ | env, check=True, timeout=60, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_the_log_knows_what_a_publisher_was_called_that_left_before_anybody_asked(tmp_path):
+    """Also after the logger was started again, by another process: here it forgets what it knew."""
+
+    async def story():
+        shared = settings(name="keeps")
+        env = {"GOSSAMER_ADDRESS": shared.address}
+        for life in range(2):
+            async with logger(GROUP, tmp_path / "log", shared):
+                if not life:
+                    await asyncio.to_thread(_in_a_process, _PUBLISHES, **env, GOSSAMER_NAME="talked")
+                for start in ("beginning", "latest-per-subject"):
+                    assert await asyncio.to_thread(_in_a_process, _READS, start, **env) == "talked"
+            names._names.clear()
+
+    run(story())
+
+
+def test_a_reader_of_the_past_that_leaves_at_once_asks_nobody_any_more(tmp_path, caplog):
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path / "log", shared):
+            async with gossamer.join(GROUP, shared) as group:
+                await until(lambda: bool(group.loggers()))
+                group.subscribe(">", start="beginning")
+            await asyncio.sleep(0.4)
+
+    run(story())
+    assert "error" not in caplog.text

@@ -180,6 +180,9 @@ def test_what_a_side_missed_crosses_the_mended_link_once(network: TwoSides, seco
     far = {member["name"] for side in story.during for member in side["members"]}
     assert far == {"m4", "m5", "m6", "m7"}
     assert len(story.during) == 1
+    absent = {member["name"] for side in story.during for member in side["absent"]}
+    assert absent
+    assert absent <= {"m0", "m1", "m2", "m3"}
     (whole,) = story.seen_from(4)
     assert len(whole["members"]) == MEMBERS
     assert whole["absent"] == []

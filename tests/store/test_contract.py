@@ -173,3 +173,12 @@ def test_what_a_consumer_wants_is_spared(store: LogStore) -> None:
     assert store.collect({1: RangeSet([(0, 49)])}) == 30  # the fail-safe spares nothing
     store.forget_consumer("reader")
     assert store.collect({2: RangeSet([(0, 9)])}, spare=True) == 10
+
+
+def test_names_are_recorded_and_of_very_many_the_last_ones(store: LogStore) -> None:
+    assert store.names() == {}
+    store.keep_names({1: "billing", 2**54: "Ärger"})
+    assert store.names() == {1: "billing", 2**54: "Ärger"}
+    store.keep_names(dict.fromkeys(range(2000), "x" * 100))
+    kept = list(store.names())
+    assert kept == list(range(kept[0], 2000))

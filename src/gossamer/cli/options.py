@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar, cast
 import typer
 
 from gossamer.cli.progress import waiting
+from gossamer.live.errors import Unsent
 from gossamer.live.group import Group, MakeTransport
 from gossamer.live.impair import ImpairedTransport, Impairments
 from gossamer.live.probe import probe
@@ -53,18 +54,27 @@ def _impaired(impairments: Impairments, endpoint: Endpoint) -> Transport:
 
 
 @asynccontextmanager
-async def member_of(group: Group) -> AsyncIterator[Group]:
-    """Join the group and leave it at the end, as `async with group` does; says so if either takes long."""
+async def member_of(group: Group, patience: Callable[[], float | None] = lambda: None) -> AsyncIterator[Group]:
+    """Join the group and leave it at the end, as `async with group` does; says so if either takes long.
+
+    `patience` says, at the end, how long to wait for what is not safe yet; None for as long as the settings say.
+    """
     with waiting(f"joining group {group.name}"):
         await group.__aenter__()
     try:
         yield group
     except BaseException as error:
         with waiting(f"leaving group {group.name}"):
-            await group.__aexit__(type(error), error, error.__traceback__)
+            if patience() is None:
+                await group.__aexit__(type(error), error, error.__traceback__)
+            else:
+                try:
+                    await group.close(patience())
+                except Unsent as unsent:
+                    typer.echo(f"gossamer: {unsent}", err=True)
         raise
     with waiting(f"leaving group {group.name}"):
-        await group.__aexit__(None, None, None)
+        await group.close(patience())
 
 
 def ask(group: str, settings: Settings, wait: float) -> list[dict[str, Any]]:

@@ -44,8 +44,9 @@ def partitions(
 
 def sides(profiles: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry for each coordinator that anybody follows, the one with most followers first."""
-    names = {profile["member"]: profile["name"] for profile in profiles}
     standing = {p["member"]: p["stats"].get("partition") or {} for p in profiles}
+    told = {int(member): name for where in standing.values() for member, name in where.get("names", {}).items()}
+    names = told | {profile["member"]: profile["name"] for profile in profiles}
     followed: dict[int, list[int]] = {}
     for member, where in standing.items():
         if where.get("coordinator") is not None:
@@ -90,8 +91,8 @@ def described(group: str, found: list[dict[str, Any]]) -> list[str]:
 
 
 def _place(member: dict[str, Any]) -> str:
-    """Absent members cannot be asked for their names, but the view knows where they were."""
-    return str(member["address"] if member["name"] == str(member["member"]) and member["address"] else member["name"])
+    """Absent members cannot be asked, but others may know what they are called, and the view where they were."""
+    return str(member["name"] + (f" ({member['address']})" if member["address"] else ""))
 
 
 def _heal(heal: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +38,7 @@ from gossamer.pubsub import check_subject
 from gossamer.wire.attributes import pack
 
 _CHUNK_BYTES = 65_536
+_LOOK_S = 0.25
 _AT_ONCE = 64
 """Events to publish before other tasks get a turn."""
 
@@ -81,16 +83,22 @@ def pub(
     settings = settings_from(address, interface, key, insecure)
     check_subject(subject)
     known = _attributes(attributes or [])
+    patience = _Patience(timeout)
 
     async def story() -> dict[str, Any]:
         with traced(trace, settings) as rows:
-            async with member_of(Group(group, settings, transport_from(impair), trace=rows)) as member:
+            joined = Group(group, settings, transport_from(impair), trace=rows)
+            async with member_of(joined, lambda: patience.for_leaving(settings.leave_timeout)) as member:
                 with waiting(f"waiting for {wait} other members of group {group}", always=True):
                     while len(member.members()) <= wait:
                         await asyncio.sleep(0.01)
                 events = _lines() if stdin else _numbered(payload, count)
-                await _publish(member, subject, events, rate, known, timeout or None)
-                await _flush(member, timeout)
+                watch = asyncio.create_task(patience.watch(member))
+                try:
+                    await _publish(member, subject, events, rate, known, patience)
+                finally:
+                    watch.cancel()
+                await _flush(member, patience)
                 return member.stats()
 
     stats = run(story())
@@ -101,14 +109,51 @@ def pub(
     return 0
 
 
-async def _flush(member: Group, timeout: float) -> None:
+class _Patience:
+    """How much of `--timeout` is left once we wait, also while leaving: it counts from the last acknowledgement."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end: float | None = None
+        self._logged = -1
+        self._progress = monotonic()
+
+    async def watch(self, member: Group) -> None:
+        """Note for as long as we publish whether loggers still acknowledge: what has room is published all the same."""
+        while True:
+            stats = member.stats()
+            if stats["logged"] != self._logged or not stats["unlogged"] or not member.loggers():
+                self._logged, self._progress = stats["logged"], monotonic()
+            await asyncio.sleep(_LOOK_S)
+
+    def begin(self) -> None:
+        """From now on we wait."""
+        self._end = self._progress + self.seconds if self.seconds else None
+
+    def over(self) -> None:
+        """What was waited for has come."""
+        self._end = None
+
+    def left(self) -> float | None:
+        """Seconds; None for as long as it takes."""
+        return None if self._end is None else max(0.0, self._end - monotonic())
+
+    def for_leaving(self, usual: float) -> float | None:
+        """How long leaving may take: not longer than usual."""
+        left = self.left()
+        return None if left is None or not usual else min(left, usual)
+
+
+async def _flush(member: Group, patience: _Patience) -> None:
     """Wait until everything is logged, but not for ever: then leaving says what is not."""
+    patience.begin()
     try:
-        await member.flush(timeout=min(timeout, PATIENCE_S) if timeout else PATIENCE_S)
+        left = patience.left()
+        await member.flush(timeout=PATIENCE_S if left is None else min(left, PATIENCE_S))
     except TimeoutError:
         typer.echo(f"gossamer: waiting {await _awaited(member)}", err=True)
         with waiting("waiting for a logger"), suppress(TimeoutError):
-            await member.flush(timeout=max(0.0, timeout - PATIENCE_S) if timeout else None)
+            await member.flush(timeout=patience.left())
 
 
 async def _awaited(member: Group) -> str:
@@ -128,7 +173,7 @@ async def _publish(
     events: AsyncIterator[bytes],
     rate: float,
     attributes: dict[str, Any],
-    timeout: float | None,
+    patience: _Patience,
 ) -> None:
     loop = asyncio.get_running_loop()
     begin, done = loop.time(), 0
@@ -136,7 +181,7 @@ async def _publish(
         try:
             member.publish(subject, payload, **attributes)
         except Full:
-            await _publish_late(member, subject, payload, attributes, timeout)
+            await _publish_late(member, subject, payload, attributes, patience)
         done += 1
         if rate and (early := begin + done / rate - loop.time()) > 0.001:
             await asyncio.sleep(early)
@@ -145,16 +190,18 @@ async def _publish(
 
 
 async def _publish_late(
-    member: Group, subject: str, payload: bytes, attributes: dict[str, Any], timeout: float | None
+    member: Group, subject: str, payload: bytes, attributes: dict[str, Any], patience: _Patience
 ) -> None:
     """Publish when there is room again; Timeout, with the reason, if there is none for long."""
+    patience.begin()
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(patience.left()):
             with waiting("waiting for room to publish: what was published before is not sent or not logged"):
                 await member.publish_wait(subject, payload, **attributes)
+        patience.over()
     except TimeoutError:
         why = await _awaited(member) if member.loggers() else "for the network"
-        raise Timeout(f"no room to publish for {timeout:g} s: waiting {why}") from None
+        raise Timeout(f"no room to publish, after {patience.seconds:g} s: waiting {why}") from None
 
 
 async def _numbered(payload: str | None, count: int) -> AsyncIterator[bytes]:

@@ -9,8 +9,9 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import wraps
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gossamer.core.errors import Error
 
@@ -89,6 +90,27 @@ def unknown_key(name: str, key: str, fields: Mapping[str, Any]) -> str:
     close = get_close_matches(key, fields, n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; known keys: {', '.join(sorted(fields))}"
     return f"unknown key {name}{hint}"
+
+
+def knows_its_keys(kind: type[T]) -> type[T]:
+    """A dataclass that answers to a misspelt argument like to any other invalid setting: with SettingError, and a hint.
+
+    Python's own TypeError is looked into only when there is one, so that making it costs no more than a call.
+    """
+    make = kind.__init__
+
+    @wraps(make)
+    def init(self: T, *values: Any, **given: Any) -> None:
+        try:
+            make(self, *values, **given)
+        except TypeError:
+            known = {one.name: one for one in dataclasses.fields(cast(Any, kind)) if one.init}
+            for key in given.keys() - known.keys():
+                raise SettingError(unknown_key(key, key, known)) from None
+            raise
+
+    setattr(kind, "__init__", init)  # noqa: B010  (mypy would have it that a method is never replaced)
+    return kind
 
 
 def as_type(name: str, value: Any, hint: Any) -> Any:

@@ -157,6 +157,7 @@ class SyncGroup:
         self._thread = threading.Thread(target=self._live, name=f"gossamer-{name}", daemon=True)
         self._news: queue.Queue[Home | BaseException] = queue.Queue()
         self._home: Home | None = None
+        self._leave_timeout: float | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -181,8 +182,12 @@ class SyncGroup:
     def __repr__(self) -> str:
         return repr(self._group).replace("Group", "SyncGroup", 1)
 
-    def close(self) -> None:
-        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`. Once is enough."""
+    def close(self, timeout: float | None = None) -> None:
+        """Leave the group, as at the end of `with`; for one that was made by `gossamer.open_sync`. Once is enough.
+
+        `timeout` is how long to wait until everything published is safe, in place of `leave_timeout`; then `Unsent`.
+        """
+        self._leave_timeout = timeout
         self.__exit__(None, None, None)
 
     def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
@@ -373,6 +378,7 @@ class SyncGroup:
             async with self._group:
                 self._news.put(self._group._home)
                 await self._leave.wait()
+                await self._group.close(self._leave_timeout)
         except BaseException as error:
             self._news.put(error)
         for _ in range(_LAST_TURNS):

@@ -61,17 +61,27 @@ class WrongType(Error, TypeError):
 class Unsent(Error, RuntimeError):
     """A member left before what it had published was safe: durable or, without a logger, with all that were there."""
 
-    def __init__(self, group: str, packets: int, members: tuple[int, ...], loggers: tuple[int, ...]) -> None:
+    def __init__(
+        self, group: str, packets: int, members: tuple[int, ...], loggers: tuple[int, ...], never_sent: int = 0
+    ) -> None:
         self.packets = packets
         """How many of the last packets are not safe."""
         self.members = members
         """The members that are not known to have them."""
         self.loggers = loggers
         """The loggers, none of which has made all of them durable; empty if the group has none."""
+        self.never_sent = never_sent
+        """How many events were published while the member was disconnected, and have gone with it."""
         others = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
         who = f" at {', '.join(map(name_of, members[:_SHOWN]))}{others}" if members else ""
         what = f"{packets} packet{'s' if packets != 1 else ''}"
-        if loggers:
+        if never_sent:
+            events = f"{never_sent} event{'s' if never_sent != 1 else ''}"
+            super().__init__(
+                f"group {group!r}: left while it was disconnected: {events} published meanwhile ({what}) will never be "
+                "sent; reconnect() before leaving"
+            )
+        elif loggers:
             super().__init__(f"group {group!r}: left with {what} that no logger has acknowledged")
         else:
             super().__init__(

@@ -52,6 +52,7 @@ from gossamer.live.mail import Mail
 from gossamer.live.member import Member
 from gossamer.live.misuse import check_group, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
+from gossamer.live.name_log import AskedNames, NameLog
 from gossamer.live.names import learn
 from gossamer.live.notices import Bulletin
 from gossamer.live.outbox import Outbox
@@ -151,6 +152,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._queues: Queues = NOT_JOINED
         self._latest: Latest = NOT_JOINED
         self._readers: Readers | None = None
+        self._name_log: NameLog | None = None
+        self._names: AskedNames = NOT_JOINED
 
     async def __aenter__(self) -> Self:
         settings = self.settings
@@ -192,9 +195,12 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
             raise
         return self
 
-    async def close(self) -> None:
-        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`. Once is enough."""
-        await self.__aexit__(None, None, None)
+    async def close(self, timeout: float | None = None) -> None:
+        """Leave the group, as at the end of `async with`; for one that was made by `gossamer.open`. Once is enough.
+
+        `timeout` is how long to wait until everything published is safe, in place of `leave_timeout`; then `Unsent`.
+        """
+        await self._leave(None, self.settings.leave_timeout if timeout is None else timeout, always=timeout is not None)
 
     async def _give_up(self, transport: Transport) -> None:
         """Stop before we are a member; others may already take us for one."""
@@ -254,19 +260,21 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._member.stack.name = self.settings.name
         learn(self.me, self.settings.name)
         self._waiting = Waiting(self._member)
-        self._past = Past(self._member, self._inbox)
         self._mail = Mail(self._member)
+        self._names = AskedNames(self._member, self._mail)
+        self._past = Past(self._member, self._inbox, self._names)
         self._requests = Requests(self.name, self._member, self._inbox, self._mail, self._codec)
         self._inbox.event_type = event_type(
             self._home, self._requests.reply, self._codec, PlacedEvent if self.settings.order == "total" else Event
         )
         self._durables = Durables(self._member, self._inbox, self._mail, self._past, self.settings.copies)
         self._queues = Queues(self._member, self._inbox, self._mail, self.settings.queue_events)
-        self._latest = Latest(self._member, self._inbox, self._mail, opener_of(self._envelope))
+        self._latest = Latest(self._member, self._inbox, self._mail, self._names, opener_of(self._envelope))
         if self.settings.retain:
             self._inbox.retained = LastValues(self.settings.retain)
         if self._member.disk is not None:
             self._readers = Readers(self._member, self._member.disk, self._mail)
+            self._name_log = NameLog(self._member, self._member.disk, self._mail)
         return tuning
 
     def _told(self, effect: Effect) -> None:
@@ -303,6 +311,10 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        await self._leave(error, self.settings.leave_timeout)
+
+    async def _leave(self, error: BaseException | None, timeout: float, *, always: bool = False) -> None:
+        """Leave, within `timeout` if that is possible; `Unsent` if it is not, and either there was time or `always`."""
         if self._home.is_copy:
             return  # the membership is the parent's
         if self._is_over:  # it has failed, or we have left before
@@ -314,10 +326,10 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
             self._inbox.pause_no_more()  # the answers have to be read
             await self._durables.finish()
             self._queues.finish()
-            unsent = await self._safety.before_leaving(self.name)
+            unsent = await self._safety.before_leaving(self.name, timeout)
         finally:
             await self._go()
-        if unsent is not None and self.settings.leave_timeout:
+        if unsent is not None and (timeout or always):
             if error is None:
                 raise unsent
             _log.warning("%s", unsent)
@@ -331,8 +343,11 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         finally:
             self._is_over = True
             self._watch.stop()
+            self._names.close()
             if self._readers is not None:
                 self._readers.stop()
+            if self._name_log is not None:
+                self._name_log.stop()
             await self._member.stop()
             self._inbox.close()
             await self._callbacks.finish()
@@ -440,12 +455,14 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
         """
         self._outboxes.send()
+        self._safety.is_away(True)
         self._member.disconnect()
 
     @at_home
     def reconnect(self) -> None:
         """Announce that the network is back, and catch up."""
         self._member.reconnect()
+        self._safety.is_away(False)
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

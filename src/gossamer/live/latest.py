@@ -17,6 +17,7 @@ from gossamer.live.last_log import LastLog
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import LAST, LAST_ASKED, Mail
 from gossamer.live.member import Member
+from gossamer.live.name_log import AskedNames
 from gossamer.live.readers import parse
 from gossamer.live.subscription import Lost, Subscription
 from gossamer.pubsub.last_values import newest
@@ -47,7 +48,10 @@ class _Wish:
 class Latest:
     """What one member keeps and wants of last events."""
 
-    def __init__(self, member: Member, inbox: Inbox, mail: Mail, opened: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self, member: Member, inbox: Inbox, mail: Mail, names: AskedNames, opened: Callable[[bytes], bytes]
+    ) -> None:
+        self._names = names
         self._member = member
         self._inbox = inbox
         self._mail = mail
@@ -71,6 +75,7 @@ class Latest:
         if self._inbox.retained is not None and not loggers:
             wish.kept = True
             wish.events += self._inbox.retained.matching(_any_of(patterns))
+        self._names.ask(lambda: None)  # those of members that have left: their answer is the shorter one
         question = json.dumps({"question": number, "patterns": patterns}).encode()
         for member in asked:
             self._mail.write(member, LAST_ASKED, question)

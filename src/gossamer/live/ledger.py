@@ -9,6 +9,7 @@ from gossamer.live.channels import GroupChannels
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
+from gossamer.live.names import name_of
 from gossamer.live.outboxes import Outboxes
 from gossamer.settings import Settings
 
@@ -63,6 +64,7 @@ class Ledger:
             "waiting": inbox.waiting,
             "unsent": stack.pace.unsent(),
             "unlogged": sum(stream.next - stack.settled(channel_of(s)) for s, stream in stack.own.items()),
+            "logged": sum(stack.settled(channel_of(s)) for s in stack.own),
             "missing": count({sender: stream.missing for sender, stream in stack.streams.items()}),
             "buffered": stack.buffered(),
             "buffer": stack.buffer.standing(),
@@ -74,7 +76,7 @@ class Ledger:
             "rates": self._rates(received),
             "round_trip": {str(peer): rtt for peer, rtt in stack.round_trips.times.items()},
             "log": log,
-            "partition": stack.partition(member.now()),
+            "partition": _named(stack.partition(member.now())),
             "channels": self._channels.standing(),
             "order": stack.order.standing(member.now()),
             "subscriptions": inbox.subscribed(),
@@ -105,3 +107,10 @@ class Ledger:
         if seconds > 0.1:
             self._sampled_at, self._sampled = now, counts
         return {"received": rates[0], "published": rates[1]}
+
+
+def _named(partition: dict[str, Any]) -> dict[str, Any]:
+    """With the names of those that cannot be asked, as far as they ever said them here."""
+    others = [*partition.get("absent", ()), partition.get("coordinator")]
+    names = {str(one): name_of(one) for one in others if one is not None}
+    return partition and {**partition, "names": {number: name for number, name in names.items() if name != number}}

@@ -145,6 +145,11 @@ class LogDisk:
             self._write_commits()
         return None
 
+    def keep_names(self, names: dict[int, str]) -> None:
+        """Record what senders are called; a store that cannot has other worries. Any thread may call it."""
+        with suppress(StoreError), self._tables:
+            self.store.keep_names(names)
+
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do something with the store that may take long, in turn with what is written."""
         return await self._loop.run_in_executor(self._thread, work, *arguments)

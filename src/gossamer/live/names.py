@@ -20,6 +20,11 @@ def learn(member: int, name: str) -> None:
         _names[member] = name
 
 
+def known() -> dict[int, str]:
+    """All names, those that were learned last at the end."""
+    return dict(_names)
+
+
 def name_of(member: int) -> str:
     """What a member, or the owner of a stream, is called; its number, if it has not said."""
     member = owner_of(member)

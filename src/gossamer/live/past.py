@@ -8,6 +8,7 @@ from gossamer.core.inputs import RewindAsked
 from gossamer.core.packet_sets import Horizon
 from gossamer.live.inbox import Inbox
 from gossamer.live.member import Member
+from gossamer.live.name_log import AskedNames
 from gossamer.live.subscription import Subscription
 
 _AGAIN_S = 0.02
@@ -16,9 +17,10 @@ _AGAIN_S = 0.02
 class Past:
     """The wishes of one member, the first of which is being asked for."""
 
-    def __init__(self, member: Member, inbox: Inbox) -> None:
+    def __init__(self, member: Member, inbox: Inbox, names: AskedNames) -> None:
         self._member = member
         self._inbox = inbox
+        self._names = names
         self._wishes: deque[tuple[Subscription, int, Horizon]] = deque()
 
     def wish(self, subscription: Subscription, since_ns: int, positions: Horizon) -> None:
@@ -26,7 +28,7 @@ class Past:
         subscription.wait_for_past()
         self._wishes.append((subscription, since_ns, positions))
         if len(self._wishes) == 1:
-            self._ask()
+            self._names.ask(self._ask)
 
     def _ask(self) -> None:
         """Ask, once the member listens to all channels that its application wants: the past of others is not told."""

@@ -23,7 +23,15 @@ class Safety:
         self._outboxes = outboxes
         self._waiting = waiting
         self._without_loggers_since: float | None = None
+        self._away: tuple[Horizon, int] | None = None  # if disconnected: what was published before then
         self._flushed: Horizon = {}  # by channel: everything below was flushed, or reported as not durable
+
+    def is_away(self, away: bool) -> None:
+        """The member disconnects, or is back: what it publishes in between is sent only afterwards."""
+        if not away:
+            self._away = None
+        elif self._away is None:
+            self._away = self._outboxes.lasts(), self._outboxes.published
 
     async def flush(self, durable: bool, timeout: float | None) -> None:
         """Wait until everything published so far is sent and, if `durable` and there is or was a logger, logged."""
@@ -106,14 +114,15 @@ class Safety:
         alone = not stack.roster.others_owed(channel) and stack.following(channel) > packet.seqno
         return alone or self._member.stable_up_to.get(packet.sender, -1) >= packet.seqno
 
-    async def before_leaving(self, group: str) -> Unsent | None:
-        """Wait until everything is safe; what is not when `leave_timeout` is over, unless that was reported before."""
+    async def before_leaving(self, group: str, timeout: float) -> Unsent | None:
+        """Wait until everything is safe; what is not when the time is over, unless that was reported before."""
         reported = all(self._flushed.get(c, 0) >= last for c, last in self._outboxes.lasts().items())
         try:
-            async with asyncio.timeout(0 if self._member.is_offline else self._settings.leave_timeout):
+            async with asyncio.timeout(0 if self._member.is_offline else timeout):
                 await self.flush(durable=True, timeout=None)
                 await self._is_explained()
                 await self._all_have_it()
+                self._all_was_sent()
         except (TimeoutError, NotDurable) as error:
             self._member.stats["left before everything was sent or logged"] += 1
             return None if reported and isinstance(error, NotDurable) else self._unsent(group)
@@ -131,6 +140,11 @@ class Safety:
             self._member.step(ConfirmAsked())
             await self._waiting.until(lambda: not stack.unconfirmed())
 
+    def _all_was_sent(self) -> None:
+        """A member that is disconnected for long takes itself for alone, and nobody lacks what it has."""
+        if any(self._never_sent(self._outboxes.lasts())):
+            raise TimeoutError
+
     def _unsent(self, group: str) -> Unsent | None:
         """What is not safe; it may all have become safe in the last moment."""
         stack = self._stack
@@ -138,4 +152,15 @@ class Safety:
         arrived = [] if loggers else [max(has + 1, stack.first_number) for has in lacking.values()]
         lasts = self._outboxes.lasts()
         unsafe = max(self._unlogged_of(lasts), lasts[0] - min([lasts[0], *arrived]), int(bool(lacking)))
-        return Unsent(group, unsafe, tuple(lacking), loggers) if unsafe else None
+        waiting, events = self._never_sent(lasts)
+        unsafe = max(unsafe, waiting)
+        return Unsent(group, unsafe, tuple(lacking), loggers, events) if unsafe else None
+
+    def _never_sent(self, lasts: Horizon) -> tuple[int, int]:
+        """Packets and events published since the member disconnected: they are in nobody's hands but its own."""
+        if self._away is None:
+            return 0, 0
+        before, published = self._away
+        return sum(
+            last - before.get(channel, 0) for channel, last in lasts.items()
+        ), self._outboxes.published - published

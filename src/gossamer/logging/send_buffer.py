@@ -49,7 +49,7 @@ class SendBuffer(Keeper):
 
     def full(self) -> str:
         """The send buffer is bounded. Nobody waits for loggers that have all left for good."""
-        if not self._is_full():
+        if not self._expects_logger or not self._is_full():
             return ""
         settings = self.ladder.settings
         if settings.when_unlogged == "go-on" or not (self.ladder.roster.loggers or settings.durable):

@@ -15,7 +15,7 @@ from typing import Any, Self, get_type_hints
 
 from gossamer.core.ids import CHANNELS_MAX
 from gossamer.core.say import WorthRepairing
-from gossamer.core.schema import SettingError, as_type, check_value, setting
+from gossamer.core.schema import SettingError, as_type, check_value, knows_its_keys, setting
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.views import NAME_CHARACTERS_MAX
 from gossamer.presets import LIVE, LIVE_BUFFERS, LIVE_PRESETS, PRESETS, SIMULATED_ONLY, preset
@@ -55,6 +55,7 @@ def _setting(default: Any, help_text: str, *, secret: bool = False, hashed: bool
     return field(default=_NOT_GIVEN, metadata=metadata, repr=not secret, hash=hashed)
 
 
+@knows_its_keys
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a group, checked when it is made: SettingError for an invalid value."""

@@ -5,6 +5,7 @@ number. Such a store can be read, and everything in it is of channel 0; a logger
 short enough to mean the same now.
 """
 
+import json
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,6 +18,9 @@ Rows = Mapping[bytes, bytes]
 
 CHANNELS: Rows = {b"member bits": NUMBER.pack(MEMBER_BITS)}
 """Says that a sender is a stream: a member with so many bits, and a channel above them."""
+
+NAMES_BYTES_MAX = 32 << 10
+"""What names take at most: about 1,500 of them."""
 
 
 def of_new_store() -> dict[bytes, bytes]:
@@ -42,6 +46,24 @@ def check_group(path: Path, rows: Rows, group: str | None) -> str:
     if group is not None and known and known != group:
         raise StoreError(f"{path}: the store of group {known!r}, not of {group!r}; give another --store")
     return known or group or ""
+
+
+def pack_names(names: Mapping[int, str]) -> bytes:
+    """Names as a value of the store: of very many those that come last."""
+    rows: list[bytes] = []
+    room = NAMES_BYTES_MAX
+    for member, name in reversed(list(names.items())):
+        row = json.dumps([member, name]).encode()
+        room -= len(row) + 1
+        if room < 0:
+            break
+        rows.append(row)
+    return b"\n".join(reversed(rows))
+
+
+def unpack_names(value: bytes) -> dict[int, str]:
+    """Names from a value of the store."""
+    return dict(json.loads(row) for row in value.splitlines())
 
 
 def has_channels(rows: Rows) -> bool:

@@ -117,6 +117,12 @@ class LogStore(Protocol):
     def keep_service_time(self, service: ServiceTime) -> None:
         """Record it."""
 
+    def names(self) -> dict[int, str]:
+        """What members are called whose packets may be held, by number."""
+
+    def keep_names(self, names: dict[int, str]) -> None:
+        """Record it, in place of what was recorded before: of very many, those that come last."""
+
     def bytes_used(self) -> int:
         """About how much space the entries take on disk."""
 

@@ -24,6 +24,7 @@ class MemoryStore:
         self._reserved = 0
         self._forgotten = 0
         self._service = b""
+        self._names: dict[int, str] = {}
         self._bytes = 0
 
     def append(self, entries: Iterable[LogEntry]) -> None:
@@ -122,6 +123,14 @@ class MemoryStore:
     def keep_service_time(self, service: ServiceTime) -> None:
         """See `LogStore`."""
         self._service = service.pack()
+
+    def names(self) -> dict[int, str]:
+        """See `LogStore`."""
+        return dict(self._names)
+
+    def keep_names(self, names: dict[int, str]) -> None:
+        """See `LogStore`."""
+        self._names = dict(names)
 
     def bytes_used(self) -> int:
         """See `LogStore`."""

@@ -223,6 +223,14 @@ class LmdbStore:
         """See `LogStore`."""
         self._put_about({b"service": service.pack()})
 
+    def names(self) -> dict[int, str]:
+        """See `LogStore`."""
+        return about.unpack_names(self._rows("about").get(b"names", b""))
+
+    def keep_names(self, names: dict[int, str]) -> None:
+        """See `LogStore`."""
+        self._put_about({b"names": about.pack_names(names)})
+
     def created_ns(self) -> int:
         """When the store was made, nanoseconds since the epoch."""
         return self._about_number(b"created")
