@@ -212,7 +212,7 @@ class Stack:
 
     def buffered(self) -> int:
         """How many packets this member keeps for others."""
-        return len(self.buffer) + sum(map(_ask, self._hooks.buffered))
+        return len(self.buffer) + sum([int(hook()) for hook in self._hooks.buffered])
 
     def following(self, channel: int = 0) -> int:
         """The number of this member's next packet in `channel`."""
@@ -487,10 +487,6 @@ def _shown(roster: Roster) -> tuple[Any, ...]:
 def _call(hooks: Sequence[Any], *arguments: Any) -> None:
     for hook in hooks:
         hook(*arguments)
-
-
-def _ask(hook: Callable[[], int]) -> int:
-    return hook()
 
 
 _INPUTS: Final[dict[type, Callable[[Stack, float, Any, Effects], None]]] = {
