@@ -136,7 +136,7 @@ class SendBuffer(Keeper):
             self._go_on(now, out)
 
     def _was_told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
-        """A logger knows what became of these. That is no acknowledgement: it may have been told so by somebody else."""
+        """A logger knows what became of these. That is no acknowledgement: anybody may have told it."""
         for sender in [sender for sender in message.numbers if sender in self._unexplained]:
             earlier = RangeSet.span(0, self._unexplained[sender] - 1)
             if source in self.ladder.roster.loggers and not earlier.difference(message.numbers[sender]):
