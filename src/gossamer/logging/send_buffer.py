@@ -45,7 +45,7 @@ class SendBuffer(Keeper):
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Acknowledgements, said and derived."""
-        return {Ack: self._acknowledged, Gossip: self._gossiped}
+        return {Ack: self._acknowledged, Gossip: self._gossiped, NeverSent: self._was_told}
 
     def full(self) -> str:
         """The send buffer is bounded. Nobody waits for loggers that have all left for good."""
@@ -134,6 +134,13 @@ class SendBuffer(Keeper):
             for channel, last in logged.items():
                 self._has(source, stream_of(self.ladder.me, channel), 0, last)
             self._go_on(now, out)
+
+    def _was_told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
+        """A logger knows what became of these. That is no acknowledgement: anybody may have told it."""
+        for sender in [sender for sender in message.numbers if sender in self._unexplained]:
+            earlier = RangeSet.span(0, self._unexplained[sender] - 1)
+            if source in self.ladder.roster.loggers and not earlier.difference(message.numbers[sender]):
+                del self._unexplained[sender]
 
     def _has(self, logger: int, sender: int, first: int, last: int) -> None:
         self._answered = True
