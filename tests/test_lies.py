@@ -165,6 +165,7 @@ def test_a_lie_below_a_lie_does_not_say_where_the_sender_is():
 
 def test_a_logger_that_was_restarted_replaces_the_lies_in_its_log():
     table = table_of()
+    lie_to_all(table, Heartbeat(FAR))  # or its packet would be too far ahead to be taken in
     lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
     table.settle()
     assert table.logs[LOGGER][SENDER, FAR].body == LIE
@@ -191,6 +192,26 @@ def test_a_lie_is_noticed_by_a_member_that_was_away_until_its_sender_had_come_ne
     publish(table, 2 * ahead)
     table.wait(5.0)
     assert has_everything(table, FAR + ahead + 1)
+
+
+@pytest.mark.parametrize("away", [READER, LOGGER])
+def test_a_lie_does_not_take_the_place_of_what_was_sent_while_a_member_was_away(away):
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
+    publish_without(table, away, FAR + 100)
+    publish(table, 5)
+    table.wait(5.0)
+    assert has_everything(table, FAR + 106)
+
+
+def test_a_lie_is_not_in_the_log_of_a_logger_that_ends_before_it_can_ask():
+    table = table_of()
+    lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))
+    publish_without(table, LOGGER, FAR + 100)
+    table.seat(LOGGER, (SENDER, READER, LOGGER), Started({}, logged=table.holdings(LOGGER)))
+    publish(table, 5)
+    table.wait(5.0)
+    assert has_everything(table, FAR + 106)
 
 
 def test_a_lie_near_its_sender_is_noticed_if_it_was_told_some_time_ago():
@@ -235,3 +256,13 @@ def test_packets_that_overtake_each_other_a_little_raise_no_doubt():
     for letter in reversed(table.take(Data)):
         table.hand(letter)
     assert not table.take(Where)
+
+
+def test_a_packet_of_which_somebody_says_that_it_never_was_is_kept_until_a_logger_has_it():
+    """The logger believes it, as long as it lacks the packet; but it has acknowledged nothing."""
+    table = table_of()
+    table.publish(SENDER, 3)
+    table.pass_on(lambda letter: isinstance(letter.message, Data) and letter.message.packet.seqno == 3)
+    tell(table, LOGGER, SENDER, NeverSent({SENDER: RangeSet.span(1, 2)}))
+    table.wait(5.0)
+    assert [number for _, number in sorted(table.logs[LOGGER])] == [0, 1, 2, 3]

@@ -212,7 +212,7 @@ class Stack:
 
     def buffered(self) -> int:
         """How many packets this member keeps for others."""
-        return len(self.buffer) + sum(map(_ask, self._hooks.buffered))
+        return len(self.buffer) + sum([int(hook()) for hook in self._hooks.buffered])
 
     def following(self, channel: int = 0) -> int:
         """The number of this member's next packet in `channel`."""
@@ -237,6 +237,10 @@ class Stack:
         """The members in reach that may lack packets of this one, and up to which number each has them all."""
         return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
 
+    def unexplained(self) -> bool:
+        """Whether others may await numbers of an earlier life for ever if this member goes now."""
+        return any(hook() for hook in self._hooks.unexplained)
+
     def partition(self, now: float) -> dict[str, Any]:
         """Where this member stands in a group that may be divided; empty if there are no coordinators."""
         return {name: value for hook in self._hooks.partition for name, value in hook(now).items()}
@@ -245,7 +249,10 @@ class Stack:
         """Why nothing can be sent now; empty if it can."""
         if not self.is_member:
             return "not a member"
-        return next((reason for full in self._hooks.full if (reason := full())), "")
+        for full in self._hooks.full:
+            if reason := full():
+                return str(reason)
+        return ""
 
     # Packets.
 
@@ -298,8 +305,12 @@ class Stack:
             if stream is None:
                 return
         before = stream.next
-        if happened.first > before and happened.phase is FIRST_PASS and self.order.is_full():
-            return  # it would have to wait
+        if happened.first > before and happened.phase is FIRST_PASS:
+            if self.order.is_full():
+                return  # it would have to wait
+            if stream.is_leap(happened.first):
+                self.gaps.learn(now, sender, happened.last, out)
+                return  # as if it had been lost: a lie that far ahead must not take the place of the true packet
         if happened.phase == FIRST_PASS and stream.is_ahead_of(now, happened.last):
             asked = self.gaps.doubt(now, sender, happened.first, out)
             if asked and stream.abandoned.around(happened.first - 1) is not None:
@@ -476,10 +487,6 @@ def _shown(roster: Roster) -> tuple[Any, ...]:
 def _call(hooks: Sequence[Any], *arguments: Any) -> None:
     for hook in hooks:
         hook(*arguments)
-
-
-def _ask(hook: Callable[[], int]) -> int:
-    return hook()
 
 
 _INPUTS: Final[dict[type, Callable[[Stack, float, Any, Effects], None]]] = {

@@ -19,6 +19,8 @@ RATE_MAX = 1_000_000
 _LATE_PACKETS = 32
 _LATE_S = 0.25
 """A sender's own packets do not come after more others of it, nor so long after them, unless those were not its own."""
+_LEAP_PACKETS = 256
+"""So many in a row are seldom lost, even by a receiver whose path carries a hundredth of what is sent."""
 
 _RETIRED_MAX = 100_000
 """Of so many retired senders, the latest, it is known where they stopped."""
@@ -175,6 +177,10 @@ class Stream:
             return False
         seen, since, _ = self._known or (self.next, -inf, 0)
         return last + _LATE_PACKETS < self.next or (last + 1 < seen and since + _LATE_S < now)
+
+    def is_leap(self, first: int) -> bool:
+        """Whether a run that begins at `first` is farther ahead than usual losses explain."""
+        return first > self.next + _LEAP_PACKETS
 
     def _unheard_since(self, number: int) -> int:
         """The first of the numbers right before `number` of which nothing came."""

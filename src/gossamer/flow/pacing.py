@@ -99,10 +99,11 @@ class PacedFlow(Pace):
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """Report to the sender how far we have seen it, from time to time."""
-        if self._reports is not None and self._reports_to(run[0].sender):
+        sender, ladder = run[0].sender, self.ladder
+        if self._reports is not None and sender not in ladder.own and ladder.hearing.on:  # `_reports_to`
             report = self._reports.accepted(now, run, phase)
             if report is not None:
-                out.append(Unicast(owner_of(run[0].sender), report))
+                out.append(Unicast(owner_of(sender), report))
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """That may be what the sender waits for."""

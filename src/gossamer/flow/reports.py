@@ -54,7 +54,7 @@ class Reports:
             heard.received += len(run)
         stream = self._ladder.streams[sender]
         shows_path = self._of_path and phase is FIRST_PASS and newest + 1 == stream.next
-        seen = self._seen(sender, stream)
+        seen = self._seen(sender, stream) if stream.missing.firsts else stream.next
         if seen < heard.due_number and not (shows_path and now >= heard.due_at):
             return None
         heard.due_number = seen + self._stride

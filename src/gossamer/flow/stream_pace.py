@@ -86,7 +86,7 @@ class StreamPace:
     def __init__(self, ladder: Ladder, channel: int, spacing: Spacing, flight: Flight, room: Callable[[], int]) -> None:
         """`room` is how many more packets the member's queue takes."""
         settings = ladder.settings
-        self._ladder, self._channel = ladder, channel
+        self._ladder, self._channel, self._stream = ladder, channel, stream_of(ladder.me, channel)
         self._spacing, self._room = spacing, room
         self.queue: deque[bytes] = deque()
         self.window = Window(settings.window, settings.patience) if settings.window else None
@@ -247,5 +247,5 @@ class StreamPace:
 
     def _head(self) -> int:
         """The next number of the stream."""
-        own = self._ladder.own.get(stream_of(self._ladder.me, self._channel))
+        own = self._ladder.own.get(self._stream)
         return self._ladder.first_number if own is None else own.next

@@ -287,10 +287,10 @@ class Member:
             return []
         if source == self.me:
             return self._heard_of_ourselves(now, message)
-        if isinstance(message, Probe | WhoKeeps):
+        if isinstance(message, _QUESTIONS):
             self._answers.answer(now, message, address)
             return []
-        if isinstance(message, Call | Challenge | Proof):
+        if isinstance(message, _INTRODUCTIONS):
             self._post.heard(message, address, aloud=self._aloud)
             return []
         if isinstance(message, Piece):
@@ -342,6 +342,9 @@ class Member:
 
         So what we publish does not wait for its delivery to ourselves; `core.effects` says why this order is as good.
         """
+        if len(effects) == 1 and type(effects[0]) is Deliver:  # most of what a subscriber does
+            self._handover.give(effects)
+            return
         if self._offline:
             effects = [effect for effect in effects if not isinstance(effect, _TO_NETWORK)]
         to_application: list[Effect] = []
@@ -358,7 +361,7 @@ class Member:
         to_some: dict[tuple[int, ...], list[bytes]] = {}
         roster, tracing, first_passes = self.stack.roster, self._recorder.tracing, 0
         for effect in effects:
-            if isinstance(effect, Deliver | ReportLost | MarkStable):
+            if isinstance(effect, _OFTEN_FOR_APPLICATION):
                 to_application.append(effect)
             elif isinstance(effect, MulticastRun):  # most of what a publisher does
                 to_channel = to_group.setdefault(channel_of(effect.run[0].sender), [])
@@ -370,7 +373,7 @@ class Member:
                     first_passes += len(effect.run)
             elif isinstance(effect, Multicast):
                 message = effect.message
-                channel = channel_of(message.packet.sender) if isinstance(message, Data | Repair) else effect.channel
+                channel = channel_of(message.packet.sender) if isinstance(message, _PACKETS) else effect.channel
                 if effect.hops:
                     self._post.send_to_region(message, effect.hops, roster, channel)
                 elif effect.to:
@@ -477,4 +480,9 @@ class Member:
             self.progress()
 
 
+# To make a union of types for each question takes longer than the answer.
 _TO_NETWORK = (Multicast, MulticastRun, Unicast, Replay)
+_OFTEN_FOR_APPLICATION = (Deliver, ReportLost, MarkStable)
+_PACKETS = (Data, Repair)
+_QUESTIONS = (Probe, WhoKeeps)
+_INTRODUCTIONS = (Call, Challenge, Proof)

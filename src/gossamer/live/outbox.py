@@ -51,6 +51,7 @@ class Outbox:
         self._coalesce_ns = settings.coalesce_us * 1000
         self._fifo = fifo
         self._burst = max(1, BURST_BYTES // body_bytes)
+        self._nearly_full = body_bytes * 3 // 4  # what others could add is not worth the wait, nor to cut them in two
         self._bodies: list[bytes] = []
         self._large = 0
         self._scheduled = False
@@ -235,7 +236,8 @@ class Outbox:
         events = self.published + self._packer.count
         self._quiet_turns = self._quiet_turns + 1 if events == self._seen else 0
         self._seen = events
-        if self._quiet_turns < _QUIET_TURNS and time_ns() < self._wait_until_ns:
+        goes_on = self._quiet_turns < _QUIET_TURNS and len(self._packer) < self._nearly_full
+        if goes_on and time_ns() < self._wait_until_ns:
             self._loop.call_soon(self._turn_ends)
         else:
             self.send()
