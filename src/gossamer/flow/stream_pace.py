@@ -78,7 +78,7 @@ class Flight:
 
     def is_held(self, now: float) -> bool:
         """Whether a channel waits for a receiver that is about to lose something; it looks whether it still does."""
-        return any(pace.holds(now) for pace in self.paces)
+        return self.is_shared and any(pace.holds(now) for pace in self.paces)
 
     def release(self, now: float, out: Effects) -> None:
         """A receiver has seen something: what waits may go."""
