@@ -4,10 +4,15 @@ Exit codes: 0 success; 1 the command ran and the answer is bad (a violation, a c
 unreadable input, with one line on standard error and no traceback.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
-from typing import Any, NoReturn, cast
+
+TYPE_CHECKING = False  # nothing is imported here that takes long: an interrupt meanwhile would be a traceback
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 def main() -> None:
@@ -52,9 +57,10 @@ def _main(interruptible: bool) -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         status = app(standalone_mode=False)
     except usage_error as error:
+        shown: Any = error
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gossamer"
-        says = str(cast(Any, error).format_message()).rstrip(".")
+        says = str(shown.format_message()).rstrip(".")
         if not says:
             sys.exit(2)  # no command was given: the help has been shown
         _fail(f"{command}: {says}; see {command} --help")
