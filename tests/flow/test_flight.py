@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.stream_pace import Flight
+from gossamer.flow.window import Window
 
 REACH, WINDOW = 120, 40  # receivers report each 5 packets
 
@@ -14,6 +15,7 @@ class Channel:
 
     def __init__(self, flying: int, held: bool = False) -> None:
         self.flying, self.held = flying, held
+        self.window = Window(WINDOW, 1.0)
 
     def in_flight(self) -> int:
         return self.flying
@@ -24,7 +26,8 @@ class Channel:
 
 def flight(*channels: Channel) -> Flight:
     found = Flight(ProtocolSettings(window=WINDOW, reach=REACH))
-    found.paces = cast(Any, list(channels))
+    for channel in channels:
+        found.add(cast(Any, channel))
     return found
 
 
@@ -50,3 +53,9 @@ def test_however_many_channels_there_are_each_has_room_until_receivers_report():
 
 def test_all_channels_wait_while_one_waits_for_a_receiver_that_is_about_to_lose_something():
     assert flight(Channel(1), Channel(1, held=True)).is_held(0.0)
+
+
+def test_the_reach_is_shared_by_all_channels():
+    channels = [Channel(0) for _ in range(3)]
+    flight(*channels)
+    assert [channel.window.reach for channel in channels] == [REACH // 2 // 3] * 3

@@ -53,10 +53,17 @@ class Flight:
         self._reach = settings.reach
         self._stride = Window.stride(settings.window)
         self.paces: list[StreamPace] = []
+        self.is_shared = False
 
-    def reach(self) -> int:
-        """How far a receiver may be behind in one channel: as much again is for what it misses of what it saw."""
-        return self._reach // 2 // max(1, len(self.paces))
+    def add(self, pace: "StreamPace") -> None:
+        """There is one more channel: its part of the reach is for what a receiver has not seen, half of it.
+
+        As much again is for what it misses of what it saw.
+        """
+        self.paces.append(pace)
+        self.is_shared = len(self.paces) > 1
+        for window in [pace.window for pace in self.paces if pace.window is not None]:
+            window.reach = self._reach // 2 // len(self.paces)
 
     def room(self, own: int) -> float:
         """How many packets may still go in a channel with `own` in flight.
@@ -64,20 +71,19 @@ class Flight:
         Its part is its own in any case: a receiver that is dead in one channel must not stop the others. Receivers
         report a stride at a time, so there is room for two.
         """
-        if len(self.paces) < 2 or not self._reach:
+        if not self.is_shared or not self._reach:
             return inf
         part = max(self._reach // len(self.paces), 2 * self._stride) - own
         return max(part, self._reach - sum([pace.in_flight() for pace in self.paces]))
 
     def is_held(self, now: float) -> bool:
         """Whether a channel waits for a receiver that is about to lose something; it looks whether it still does."""
-        return len(self.paces) > 1 and any(pace.holds(now) for pace in self.paces)
+        return self.is_shared and any(pace.holds(now) for pace in self.paces)
 
     def release(self, now: float, out: Effects) -> None:
         """A receiver has seen something: what waits may go."""
-        if len(self.paces) > 1:
-            for pace in self.paces:
-                pace.release(now, out)
+        for pace in self.paces if self.is_shared else ():
+            pace.release(now, out)
 
 
 class StreamPace:
@@ -91,7 +97,7 @@ class StreamPace:
         self.queue: deque[bytes] = deque()
         self.window = Window(settings.window, settings.patience) if settings.window else None
         self._flight = flight
-        flight.paces.append(self)
+        flight.add(self)
         self.controller = RateController() if settings.congestion != "none" else None
         self.bucket = Bucket(inf)
         self._held_by = "application"
@@ -207,7 +213,8 @@ class StreamPace:
             most = min(most, settings.admission - len(self._ladder.buffer))
         if self.window is not None:
             most = min(most, self.window.floor + settings.window - self._head())
-            most = int(min(most, self._flight.room(self.in_flight())))
+            if self._flight.is_shared:
+                most = int(min(most, self._flight.room(self.in_flight())))
         return most if self.controller is None else self._within_rate(now, wanted, most)
 
     def _within_rate(self, now: float, wanted: Sequence[bytes], most: int) -> int:
@@ -239,10 +246,12 @@ class StreamPace:
 
     def _window_closed(self, now: float, window: Window) -> bool:
         """By the receivers of this channel, or by those of all of them."""
-        return self._is_shut(now, window) or self._flight.room(self.in_flight()) <= 0 or self._flight.is_held(now)
+        if self._is_shut(now, window):
+            return True
+        flight = self._flight
+        return flight.is_shared and (flight.room(self.in_flight()) <= 0 or flight.is_held(now))
 
     def _is_shut(self, now: float, window: Window) -> bool:
-        window.reach = self._flight.reach()
         return window.closed(now, self._head(), logged=bool(self._ladder.roster.loggers))
 
     def _head(self) -> int:
