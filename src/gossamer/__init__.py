@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gossamer.live.subscription import Blocked as Blocked
     from gossamer.live.subscription import Lost as Lost
     from gossamer.live.subscription import Subscription as Subscription
+    from gossamer.live.subscription import Undo as Undo
     from gossamer.pipeline.session import PipelineError as PipelineError
     from gossamer.pubsub.channel_map import ChannelMap as ChannelMap
     from gossamer.pubsub.channel_map import ChannelMapError as ChannelMapError
@@ -65,7 +66,7 @@ _NAMES = {
     "gossamer.live.group": "Group join open_group",
     "gossamer.live.notices": "Notice NoticeStream",
     "gossamer.live.sockets": "TransportError",
-    "gossamer.live.subscription": "Blocked Lost Subscription",
+    "gossamer.live.subscription": "Blocked Lost Subscription Undo",
     "gossamer.pipeline.session": "PipelineError",
     "gossamer.pubsub.channel_map": "ChannelMap ChannelMapError",
     "gossamer.pubsub.subjects": "SubjectError",

@@ -8,7 +8,11 @@ import sys
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+
 from gossamer.cli.graph import described, drawing, graphs
+from gossamer.sim.run import simulate
+from gossamer.sim.scenario import parse
 
 
 def profile(member: int, graph: int, primary: int, **more: Any) -> dict[str, Any]:
@@ -71,4 +75,20 @@ def test_plan_predicts_what_an_order_costs():
     assert entries["order_messages"]["value"] == 9
     assert entries["order_delay"]["value"] == 0.004
     assert entries["two_phase_messages"]["value"] == 24
+    assert entries["non_atomic_delay"]["value"] == 0.002
     assert gossamer("plan", "--members", "8", "--loss", "0.01", "--order", "causal").returncode == 2
+
+
+@pytest.mark.parametrize("members", [2, 3, 4])
+def test_plan_knows_that_small_groups_need_not_be_told_what_is_settled(members):
+    """The prediction beside a simulation, one packet at a time from every member."""
+    words = ("--loss", "0.01", "--rtt", "0.002", "--failure", "1e-6", "--order", "total", "--json")
+    said = gossamer("plan", "--members", str(members), *words)
+    planned = json.loads(said.stdout)["entries"]
+    topology = {"kind": "lan", "members": members, "latency": 0.001}
+    traffic = {"senders": members, "rate": 50.0, "arrivals": "steady"}
+    protocol = {"name": "unreliable", "ordering": "total", "order_patience": 100.0}
+    made = simulate(parse({"duration": 10.0, "topology": topology, "traffic": traffic, "protocol": protocol}))
+    sent = made["overhead_by_kind"]["order"]["packets"] / made["packets"]["sent"]
+    assert sent == pytest.approx(planned["order_messages"]["value"], rel=0.05)
+    assert made["latency"]["max"] == pytest.approx(planned["order_delay"]["value"], rel=0.15)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import gossamer
+from gossamer.live.group import Group
 from gossamer.pubsub.channel_map import ChannelMap, Rule
 from tests.live.members import GROUP, collect, joined, run, settings, until
 
@@ -86,7 +87,7 @@ def test_a_member_that_comes_late_sees_the_rest_of_the_order():
 def test_the_past_is_not_for_groups_with_one_order():
     async def story():
         async with joined(1, ordered()) as (group,):
-            with pytest.raises(gossamer.SettingError, match="need order = 'fifo'"):
+            with pytest.raises(gossamer.SettingError, match="need order = 'fifo'; loggers keep packets but not their"):
                 group.subscribe(">", start="beginning")
 
     run(story())
@@ -111,6 +112,29 @@ def test_when_the_first_of_two_leaves_the_other_goes_on():
 
 
 CHANNELS = ChannelMap(1, 3, (Rule("x.>", 1), Rule("y.>", 2)))
+
+
+def test_when_most_leave_at_once_those_that_stay_go_on():
+    """A leave is no failure: the sites shrink by it first. The primary is among those that go."""
+
+    async def story():
+        shared = ordered()
+        groups = [await Group(GROUP, shared).__aenter__() for _ in range(5)]
+        try:
+            await until(lambda: all(len(g.stats()["order"].get("sites", [])) == 5 for g in groups))
+            assert groups[0].stats()["order"]["primary"] == groups[0].me
+            await asyncio.gather(*(groups.pop(0).__aexit__(None, None, None) for _ in range(3)))
+            streams = [group.subscribe(">") for group in groups]
+            await until(lambda: not any(group.blocked() for group in groups))
+            await until(lambda: all(len(group.stats()["order"]["sites"]) == 2 for group in groups))
+            for group in groups:
+                await publish(group, "after", 20)
+            heard = [seen(await collect(stream, 40)) for stream in streams]
+            assert heard[0] == heard[1]
+        finally:
+            await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+
+    run(story())
 
 
 def agree(one: list, other: list) -> bool:
@@ -180,7 +204,8 @@ def test_halves_of_a_group_have_branches_until_one_member_wants_to_hear_both():
 SUBSCRIBER = """
 import asyncio, sys, gossamer
 async def main():
-    shared = gossamer.Settings(address=sys.argv[1], order="total", coalesce_us=0, tuning={"order_patience": 0.5})
+    words = dict(order="total", order_failures=sys.argv[5], coalesce_us=0, tuning={"order_patience": 0.5})
+    shared = gossamer.Settings(address=sys.argv[1], **words)
     async with gossamer.join(sys.argv[2], shared) as group:
         out = open(sys.argv[3], "a", buffering=1)
         stream = group.subscribe(">")
@@ -200,6 +225,8 @@ async def main():
         async for item in stream:
             if isinstance(item, gossamer.Event):
                 print(*item.place, item.payload.decode(), file=out)
+            elif isinstance(item, gossamer.Undo):
+                print("- Undo", *item.place, file=out)
             else:
                 print("-", type(item).__name__, item.reason, file=out)
 asyncio.run(main())
@@ -209,11 +236,11 @@ asyncio.run(main())
 class Site:
     """A process that publishes and subscribes, and writes down what it sees."""
 
-    def __init__(self, place, folder: Path, name: str) -> None:
+    def __init__(self, place, folder: Path, name: str, failures: str) -> None:
         self.name = name
         self.address = place.address
         self.path = folder / f"{name}.txt"
-        words = (place.address, f"{GROUP} sites", str(self.path), name)
+        words = (place.address, f"{GROUP} sites", str(self.path), name, failures)
         self.popen = subprocess.Popen(
             [sys.executable, "-c", SUBSCRIBER, *words], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         )
@@ -222,9 +249,16 @@ class Site:
         return self.path.read_text().splitlines()[1:] if self.path.exists() else []
 
     def events(self) -> list[tuple[tuple[int, ...], str]]:
-        """Places and payloads; the last line of a process that was killed may be cut short."""
-        words = [line.split(" ", 3) for line in self.lines() if not line.startswith("-")]
-        return [(tuple(map(int, place)), payload) for *place, payload in words[:-1]]
+        """Places and payloads but for what was undone; the last line of a process that was killed may be cut short."""
+        found: list[tuple[tuple[int, ...], str]] = []
+        for line in self.lines()[:-1]:
+            if line.startswith("- Undo"):
+                undone = tuple(map(int, line.split()[2:]))
+                found = [event for event in found if event[0] < undone]
+            elif not line.startswith("-"):
+                *place, payload = line.split(" ", 3)
+                found.append((tuple(map(int, place)), payload))
+        return found
 
     def has_seen(self, name: str, since: int) -> bool:
         """Whether it has seen anything of `name` in what came after so many lines."""
@@ -245,8 +279,8 @@ class Site:
 def sites(tmp_path):
     shared, started = settings(), []
 
-    def start(name: str) -> Site:
-        started.append(Site(shared, tmp_path, name))
+    def start(name: str, failures: str = "atomic") -> Site:
+        started.append(Site(shared, tmp_path, name, failures))
         return started[-1]
 
     yield start
@@ -293,6 +327,31 @@ def test_order_survives_a_primary_that_is_killed_and_one_that_stands_still(sites
     e = sites("e")
     all_hear((b, c, d, e), "bcde")
     expect_one_order(a, b, c, d, e)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("failures", ["atomic", "non-atomic"])
+def test_order_survives_ten_kills_and_ten_pauses(sites, failures):
+    """In each round the oldest process, which often is the primary, is killed, and the next one stands still."""
+    first = sites("p0", failures)
+    wait_until(lambda: len(first.lines()) > 5)
+    alive = [first, *(sites(f"p{number}", failures) for number in range(1, 5))]
+    every = list(alive)
+    all_hear(alive, [site.name for site in alive])
+    for number in range(5, 15):
+        killed = alive.pop(0)
+        killed.popen.send_signal(signal.SIGKILL)
+        killed.popen.wait()
+        all_hear(alive, [site.name for site in alive])
+        alive.append(sites(f"p{number}", failures))
+        every.append(alive[-1])
+        all_hear(alive, [site.name for site in alive])
+        wait_until(lambda: alive[-1].known_sites() == 5)
+        alive[0].popen.send_signal(signal.SIGSTOP)
+        all_hear(alive[1:], [site.name for site in alive[1:]])
+        alive[0].popen.send_signal(signal.SIGCONT)
+        all_hear(alive, [site.name for site in alive])
+    expect_one_order(*(every if failures == "atomic" else alive))  # else what a process delivered last died with it
 
 
 def test_processes_that_found_the_group_at_the_same_moment_have_one_order(sites):

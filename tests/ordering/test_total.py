@@ -44,6 +44,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "static": {"protocol": STATIC},
     "loss of 20%": {"protocol": STATIC, "loss": 0.2},
     "churn": {"protocol": SUSPICIOUS, "fault": [go(5, 1.0), go(0, 1.5), come(5, 2.5), come(0, 3.0)], "grace": 12.0},
+    "half of them leave": {"protocol": SUSPICIOUS, "fault": [go(m, 1.5) for m in (3, 4, 5)], "grace": 12.0},
+    "most of them leave": {"protocol": SUSPICIOUS, "fault": [go(m, 1.5) for m in (1, 2, 3, 5)], "grace": 12.0},
+    "the primary and most leave": {"protocol": SUSPICIOUS, "fault": [go(m, 1.5) for m in (0, 1, 2, 3)], "grace": 12.0},
     "late joins": {"protocol": SUSPICIOUS, "fault": [come(4, 1.0), come(5, 2.0)], "grace": 12.0},
     "late joins by an oracle": {"protocol": STATIC, "fault": [come(4, 1.0), come(5, 2.0)]},
     "the primary stands still": {"protocol": STATIC, "fault": [crash(0, 1.0, "kept", 2.5)]},
@@ -90,6 +93,12 @@ def expect_one_order(name: str, seed: int, **more: Any) -> dict[str, Any]:
 def test_all_members_deliver_in_one_order(name):
     for seed in (1, 2):
         expect_one_order(name, seed)
+        with_undo(name, seed)
+
+
+def with_undo(name: str, seed: int) -> dict[str, Any]:
+    """What is delivered before it is settled is undone where it has to be, and all agree on the rest."""
+    return expect_one_order(name, seed, order_failures="non-atomic")
 
 
 @pytest.mark.soak
@@ -97,6 +106,14 @@ def test_all_members_deliver_in_one_order(name):
 def test_all_members_deliver_in_one_order_for_200_seeds(name):
     for seed in range(1000, 1200):
         expect_one_order(name, seed)
+        with_undo(name, seed)
+
+
+@pytest.mark.parametrize("name", ["half of them leave", "most of them leave", "the primary and most leave"])
+def test_a_leave_is_no_failure(name):
+    """The sites shrink first, so that those that stay are most of them: nobody is blocked."""
+    for seed in (2, 4, 6):
+        assert expect_one_order(name, seed)["order"]["blocked_seconds"] == 0.0
 
 
 def test_central_is_the_same_order_with_one_channel():
@@ -163,6 +180,32 @@ def test_a_newcomer_begins_where_the_order_is_settled_though_it_is_owed_only_lat
     assert begins == [0], "the next graph may give these places to others"
 
 
+@pytest.mark.parametrize("protocol", ["unreliable", "basic", "lbrm", "rpbcast", "pbcast", "redelivery", "srm"])
+def test_what_is_delivered_at_once_goes_with_every_repair(protocol):
+    made = scenario("the primary is cut off", 1).as_dict()
+    made["protocol"] = {"name": protocol, "ordering": "total", "order_failures": "non-atomic", "membership": "static"}
+    result = traced(parse(made))
+    assert result["violations"] == []
+    assert result["order"]["agreement"]
+    assert result["order"]["undone"] > 0
+
+
+def test_what_is_delivered_at_once_costs_one_message_for_its_place_and_two_latencies():
+    """Reference: 002 §5.2.1: no additional messages have to be sent"""
+    results = [quick(order_failures=word) for word in ("atomic", "non-atomic")]
+    atomic, at_once = (result["overhead_by_kind"]["order"]["packets"] / result["packets"]["sent"] for result in results)
+    assert atomic > 6.0
+    assert at_once == pytest.approx(1.0, abs=0.1)
+    assert results[1]["latency"]["max"] == pytest.approx(2 * 0.001, rel=0.2)
+
+
+def quick(**more: Any) -> dict[str, Any]:
+    protocol = {"name": "unreliable", "ordering": "total", "order_patience": 100.0, **more}
+    topology = {"kind": "lan", "members": 6, "latency": 0.001}
+    traffic = {"senders": 2, "rate": 50.0, "arrivals": "steady"}
+    return simulate(parse({"duration": 10.0, "topology": topology, "traffic": traffic, "protocol": protocol}))
+
+
 CHANNELS = [
     {"name": "alpha", "members": [0, 1, 2, 3], "senders": [0, 4]},
     {"name": "beta", "members": [0, 2, 4, 5], "senders": [1, 5]},
@@ -170,10 +213,10 @@ CHANNELS = [
 ]
 
 
-def over_channels(name: str, seed: int) -> dict[str, Any]:
+def over_channels(name: str, seed: int, **more: Any) -> dict[str, Any]:
     """The scenario of that name with channels, of which nobody hears all, nor does the primary, member 0."""
     table = scenario(name, seed).as_dict()
-    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", **SCENARIOS[name]["protocol"]}
+    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", **SCENARIOS[name]["protocol"], **more}
     table["protocol"]["channels"] = 4
     table["channel"] = CHANNELS
     result = traced(parse(table))
@@ -187,6 +230,11 @@ def test_members_of_several_channels_deliver_in_one_order(name):
     """Reference: 002 §1 (c)"""
     for seed in (1, 2):
         assert over_channels(name, seed)["order"]["agreement"]
+        assert undo_channels(name, seed)["order"]["agreement"]
+
+
+def undo_channels(name: str, seed: int) -> dict[str, Any]:
+    return over_channels(name, seed, order_failures="non-atomic")
 
 
 HALVES = [
@@ -244,13 +292,13 @@ BRANCHED: dict[str, dict[str, Any]] = {
 }
 
 
-def in_branches(name: str, seed: int) -> dict[str, Any]:
+def in_branches(name: str, seed: int, **more: Any) -> dict[str, Any]:
     """Two halves of a group that have no channel in common but channel 0, and two members between them."""
     said = BRANCHED[name]
     table = scenario("static", seed).as_dict()
     table["loss"]["member"] = said.get("loss", 0.05)
     table["topology"]["members"] = 10
-    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", "order_patience": 0.3}
+    table["protocol"] = {"name": "rpbcast", "loggers": 0, "ordering": "total", "order_patience": 0.3, **more}
     table["protocol"] |= said.get("protocol", SUSPICIOUS) | {"channels": len(HALVES) + 1}
     table |= {"channel": HALVES, "common": said.get("common", 0.0), "fault": said.get("fault", [])}
     table["grace"] = said.get("grace", 0.5)
@@ -266,6 +314,11 @@ def test_parts_of_a_group_have_branches_and_agree(name):
     """Reference: 002 §1 (c), §5"""
     for seed in (1, 2):
         in_branches(name, seed)
+        undo_branches(name, seed)
+
+
+def undo_branches(name: str, seed: int) -> dict[str, Any]:
+    return in_branches(name, seed, order_failures="non-atomic")
 
 
 @pytest.mark.soak
@@ -273,6 +326,7 @@ def test_parts_of_a_group_have_branches_and_agree(name):
 def test_parts_of_a_group_agree_for_200_seeds(name):
     for seed in range(1000, 1200):
         in_branches(name, seed)
+        undo_branches(name, seed)
 
 
 @pytest.mark.soak
@@ -280,6 +334,7 @@ def test_parts_of_a_group_agree_for_200_seeds(name):
 def test_members_of_several_channels_agree_for_200_seeds(name):
     for seed in range(1000, 1200):
         over_channels(name, seed)
+        undo_channels(name, seed)
 
 
 def of_halves(channels: list[dict[str, Any]], members: int, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gossamer.core.effects import Announce, Deliver, Persist, ReportLost, Unicast
+from gossamer.core.effects import Announce, Deliver, Persist, ReportLost, UndoDeliveries, Unicast
 from gossamer.core.ids import ALL_CHANNELS, channel_of
 from gossamer.core.inputs import Heard, Published, Received
 from gossamer.core.messages import Ack, Gossip, Leave, ViewUpdate
@@ -111,6 +111,15 @@ PRIMARY_CUT_OFF = scenario(
     loggers=0,
     membership="static",
     ordering="total",
+    order_patience=0.3,
+)
+AHEAD_AND_CUT_OFF = scenario(
+    "rpbcast",
+    [{"at": 0.5, "kind": "partition", "members": [[0, 3], [1, 2, 4, 5]], "for": 1.5}],
+    loggers=0,
+    membership="static",
+    ordering="total",
+    order_failures="non-atomic",
     order_patience=0.3,
 )
 PRIMARY_GONE = scenario(
@@ -543,6 +552,27 @@ class DeliversByItsOwnPriority(Stack):
         return effects
 
 
+class UndoesInSilence(Stack):
+    """A member does not tell its application that it delivered packets in the wrong places."""
+
+    def step(self, now, happened):
+        return [effect for effect in super().step(now, happened) if not isinstance(effect, UndoDeliveries)]
+
+
+class ForgetsWhatIsUndone(Stack):
+    """What was rolled back is not delivered again."""
+
+    def step(self, now, happened):
+        undone, left = vars(self).setdefault("undone", set()), []
+        for effect in super().step(now, happened):
+            if isinstance(effect, UndoDeliveries):
+                undone.update(effect.packets)
+            if isinstance(effect, Deliver) and any((p.sender, p.seqno) in undone for p in effect.run):
+                continue
+            left.append(effect)
+        return left
+
+
 class NeverAsksForPlaces(Stack):
     def step(self, now, happened):
         effects = super().step(now, happened)
@@ -589,6 +619,8 @@ BUGS: list[tuple[Mutant, Scenario, str, str]] = [
     (KeepsForAClosedGraph, PRIMARY_GONE, "agreement", "delivered packet"),
     (SourcesSwitchEarly, PRIMARY_GONE, "fifo", ""),
     (DeliversByItsOwnPriority, TWO_PHASES, "agreement", "member 4"),
+    (UndoesInSilence, AHEAD_AND_CUT_OFF, "agreement", "delivered packet"),
+    (ForgetsWhatIsUndone, AHEAD_AND_CUT_OFF, "reliable-multicast", "neither delivered nor reported lost"),
     (NeverAsksForPlaces, ONE_ORDER, "reliable-multicast", "neither delivered nor reported lost"),
     (ClingsToItsView, SHRUNK, "one-view", "member 4 holds member 2 as member, member 0 as left"),
 ]

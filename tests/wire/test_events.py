@@ -603,3 +603,19 @@ def test_a_body_that_claims_no_events_is_malformed():
     for read in (count_events, lambda body: unpack(Packet(1, 0, body))):
         with pytest.raises(WireError):
             read(empty)
+
+
+def test_fragments_that_were_undone_come_again():
+    """Of an event under way: from its beginning on, or from the middle."""
+    bodies = fragments("a.b", b"p" * 1000, None, 200, 1, time_ns=1)
+    packets = [Packet(7, number, body) for number, body in enumerate(bodies, 5)]
+    for first in (5, 7):
+        reassembler = Reassembler()
+        for packet in packets[:4]:
+            assert reassembler.add(packet) is None
+        reassembler.undo(7, first)
+        assert (7 in reassembler) == (first > 5)
+        found = [event for packet in packets[first - 5 :] if (event := reassembler.add(packet)) is not None]
+        assert [event.payload for event in found] == [b"p" * 1000]
+        assert reassembler.take_abandoned() == []
+        assert reassembler.held_bytes == 0

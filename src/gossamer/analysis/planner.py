@@ -102,19 +102,35 @@ def with_order(made: Plan) -> Plan:
     """The plan of a group in which all members deliver in one order (002): what that costs beside the packets."""
     n, rtt = made.demand.members, made.demand.rtt
     two_phase, central = (ordering.point_to_point(method, n, rtt / 2, 0.0) for method in ("two-phase", "central"))
-    here = "the place, a word from each other site, and that it is settled: 1 + (n - 1) + 1"
+    cost, latencies, here, path = _order_of(n)
+    load = "of the primary: order_messages times the rate"
     entries = (
-        PlanEntry("order_messages", n + 1, "per packet", here, "002 §4.2 Table 2, §5.2"),
-        PlanEntry("order_delay", 2 * rtt, "s", "to the primary, place, kept, settled: 4 latencies", "002 §4.2 Table 2"),
-        PlanEntry(
-            "order_load", made.demand.rate * (n + 1), "messages/s", "of the primary: (n + 1) rate", "002 §4.1 Graph 4"
-        ),
+        PlanEntry("order_messages", cost, "per packet", here, "002 §4.2 Table 2, §5.2"),
+        PlanEntry("order_delay", latencies * rtt / 2, "s", path, "002 §4.2 Table 2"),
+        PlanEntry("order_load", made.demand.rate * cost, "messages/s", load, "002 §4.1 Graph 4"),
+        PlanEntry("non_atomic_messages", 1, "per packet", "the place; but for beats", "002 §5.2.1"),
+        PlanEntry("non_atomic_delay", rtt, "s", "to the primary, place: 2 latencies; may undo", "002 §5.2.1"),
         PlanEntry("two_phase_messages", two_phase.messages, "per packet", "3 n, by unicast", "002 §4.1 Table 1"),
         PlanEntry("two_phase_delay", two_phase.delay_s, "s", "3 L + (2 n + 1) P, with P = 0", "002 §4.1 Table 1"),
         PlanEntry("central_messages", central.messages, "per packet", "n, by unicast", "002 §4.1 Table 1"),
         PlanEntry("central_delay", central.delay_s, "s", "2 L + n P, with P = 0; may undo", "002 §4.1 Table 1"),
     )
     return replace(made, entries=(*made.entries, *entries))
+
+
+def _order_of(members: int) -> tuple[int, int, str, str]:
+    """Messages about places for each packet, latencies until all deliver it, and what these are.
+
+    The primary alone is most of two sites, and with any other most of up to four: these need not be told what is
+    settled.
+    """
+    if members <= 2:
+        return 1, 2, "the place, which is settled", "to the primary, place: 2 latencies"
+    if members <= 4:
+        kept = "to the primary, place, and kept: 3 latencies at the primary, 2 at the others"
+        return members, 3, "the place, and a word from each other site: 1 + (n - 1)", kept
+    here = "the place, a word from each other site, and that it is settled: 1 + (n - 1) + 1"
+    return members + 1, 4, here, "to the primary, place, kept, settled: 4 latencies"
 
 
 def check(demand: Demand) -> None:

@@ -31,7 +31,7 @@ from gossamer.cli.options import (
 )
 from gossamer.cli.progress import waiting
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import Blocked
+from gossamer.live.subscription import Blocked, Undo
 from gossamer.settings import Settings
 from gossamer.wire.keys import KEY_BYTES, new_key
 
@@ -176,7 +176,7 @@ async def _listen(settings: Settings, events: int, timed: int, impair: str, resu
             for item in batch:
                 if isinstance(item, Lost):
                     lost += item.last - item.first + 1
-                elif isinstance(item, Blocked):
+                elif isinstance(item, Blocked | Undo):
                     continue
                 elif item.subject == "bench.timed":
                     latencies.append(now - _STAMP.unpack_from(item.payload)[0])

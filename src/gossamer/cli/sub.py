@@ -28,7 +28,7 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
-from gossamer.live.subscription import FROM_NOW_ON, LATEST, Blocked, Item, Start, Subscription
+from gossamer.live.subscription import FROM_NOW_ON, LATEST, Blocked, Item, Start, Subscription, Undo
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
 
@@ -175,6 +175,8 @@ def _as_text(item: Item) -> str:
         return f"lost {item.first}..{item.last} of {item.source}: {item.reason}"
     if isinstance(item, Blocked):
         return f"blocked: {item.reason}"
+    if isinstance(item, Undo):
+        return f"undo from place {item.place}: {len(item.packets)} packets"
     attributes = " ".join(f"{name}={value}" for name, value in item.attributes.items())
     return f"{item.subject} {item.payload.decode('utf-8', 'backslashreplace')} {attributes}".rstrip()
 
@@ -184,6 +186,8 @@ def _as_json(item: Item) -> str:
         return json.dumps({"lost": with_ids(item._asdict()) | {"source": item.source}})
     if isinstance(item, Blocked):
         return json.dumps({"blocked": item.reason})
+    if isinstance(item, Undo):
+        return json.dumps({"undo": {"place": item.place, "packets": item.packets}})
     return json.dumps(as_table(item))
 
 

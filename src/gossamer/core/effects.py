@@ -122,6 +122,19 @@ class ReportLost:
 
 
 @dataclass(slots=True)
+class UndoDeliveries:
+    """Tell the application that it has to undo these packets, the last first: they come again in other places.
+
+    Each is the number of its sender and its own; some may have been reported as lost. They are all that it got from
+    `place` on; in a branch of the order, from that place on after the place `under` of its trunk.
+    """
+
+    packets: list[tuple[int, int]]
+    place: int
+    under: int = -1
+
+
+@dataclass(slots=True)
 class ReportBlocked:
     """Tell the application that nothing can be delivered for now, because the one order of the group cannot go on."""
 
@@ -291,6 +304,7 @@ Effect = (
     | Refuse
     | Deliver
     | ReportLost
+    | UndoDeliveries
     | ReportBlocked
     | TakeBack
     | MarkStable

@@ -56,6 +56,11 @@ class ConfirmAsked:
 
 
 @dataclass(slots=True)
+class GoAsked:
+    """The application is about to leave: the others should not count on this member any more (`Order.may_go`)."""
+
+
+@dataclass(slots=True)
 class Disconnecting:
     """The network is about to go; the member will be back."""
 
@@ -193,6 +198,7 @@ Input = (
     | ViewChanged
     | LeaveAsked
     | ConfirmAsked
+    | GoAsked
     | Disconnecting
     | Reconnected
     | Paused

@@ -166,6 +166,10 @@ class Order(Rung):
         """After which numbers a member is owed the streams of `channels`, if others say that they are so far."""
         return horizon
 
+    def may_go(self) -> bool:
+        """Whether this member may leave now: the others do without it. If not, `GoAsked` asks them to."""
+        return True
+
     def admits(self, channel: int) -> bool:
         """Whether this member may begin to hear `channel` now."""
         return True

@@ -120,13 +120,17 @@ class PlacesWanted:
 
 @dataclass(slots=True)
 class EnterOrder:
-    """The source wants to be a site. If it `begins`, it asks where: it is owed what follows `horizon`."""
+    """The source wants to be a site or, if it `goes`, no more, because it is about to leave.
+
+    If it `begins`, it asks where: it is owed what follows `horizon`.
+    """
 
     kind: ClassVar[str] = "order"
     life: int
     begins: bool
     horizon: Horizon
     branch: int = 0
+    goes: bool = False
 
 
 @dataclass(slots=True)

@@ -459,6 +459,13 @@ class ProtocolSettings:
         unit="s",
         low=0,
     )
+    order_failures: str = setting(
+        "atomic",
+        "What is delivered while members of one order may fail (002 §5.2): only what most members keep, so that it"
+        " stays; or everything at once, which takes half as long and fewer messages, but what a failed member delivered"
+        " last may have to be undone when it is back.",
+        choices=("atomic", "non-atomic"),
+    )
     order_patience: float = setting(
         1.0,
         "How long the primary of an order may be silent before another member closes its graph and opens the next."

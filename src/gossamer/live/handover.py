@@ -24,6 +24,7 @@ from gossamer.core.effects import (
     ReportBlocked,
     ReportLost,
     TakeBack,
+    UndoDeliveries,
 )
 from gossamer.core.ids import Phase
 from gossamer.core.packets import Run, memory_of
@@ -34,7 +35,7 @@ _AT_ONCE_BYTES = 1 << 20
 """About what is handed over in one turn, if more than one run waits."""
 
 FOR_APPLICATION = (
-    *(Deliver, ReportLost, ReportBlocked, TakeBack, MarkStable, ForgetSender),
+    *(Deliver, ReportLost, ReportBlocked, UndoDeliveries, TakeBack, MarkStable, ForgetSender),
     *(BecomeMember, BecomeListener, BecomeStranger, InstallMap, Refuse, PastKnown, NameTaken, HandLetter),
 )
 """The effects that concern the application."""

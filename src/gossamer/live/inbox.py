@@ -10,6 +10,7 @@ asked for, packets below that number come again, and only the subscriptions that
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container
+from functools import partial
 from itertools import accumulate, repeat
 from itertools import count as counting
 from operator import attrgetter
@@ -17,13 +18,13 @@ from time import time
 from typing import Any
 from weakref import WeakValueDictionary
 
-from gossamer.core.effects import ReportBlocked, ReportLost
+from gossamer.core.effects import ReportBlocked, ReportLost, UndoDeliveries
 from gossamer.core.ids import Phase, owner_of
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run
 from gossamer.live.errors import NotAMember
 from gossamer.live.home import Home
-from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, size_of
+from gossamer.live.subscription import Blocked, Losses, Lost, Room, Subscription, Undo, size_of
 from gossamer.live.switches import Switches
 from gossamer.pubsub.last_values import LastValues
 from gossamer.pubsub.predicates import Filter
@@ -76,6 +77,9 @@ class Inbox:
         """Whether an event with a time to live has come."""
         self.expired = 0
         """Events that were too old when their turn came."""
+        self.undos: Counter[str] = Counter()
+        """How often subscriptions were told to undo something, and how often that is done."""
+        self._undone_from: Horizon = {}  # by sender: what was undone last comes again from this number on
         self.is_paused = False
         """Whether the member does not read because the application does not."""
         self._recorder = recorder
@@ -225,6 +229,8 @@ class Inbox:
         while (at := unpack_simple(run, at, events, self.event_type, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
             if is_fragment(run[at].body):  # the event counts when it is complete
+                if not more:
+                    self._look_for_beginning(run[at])
                 size_bytes += size_of(more) - len(run[at].body)
             events += more if where is None else in_places(more, where, self.event_type)
             at += 1
@@ -234,6 +240,24 @@ class Inbox:
         if events:
             self._offer(events, size_bytes)
         self._report_abandoned()
+
+    def undo(self, effect: UndoDeliveries) -> None:
+        """Tell all subscriptions what they have to undo; it comes again as if it had not been there."""
+        firsts = dict(effect.packets)  # the last of each sender is its lowest
+        for sender, first in firsts.items():
+            self.marks[sender] = first
+            self._reassembler.undo(sender, first)
+        self._undone_from |= firsts
+        self._recorder.undone(time(), self.me, effect.packets)
+        place = (effect.place, 0, 0) if effect.under < 0 else (effect.under, 1 + effect.place, 0)
+        for subscription in list(self._subscriptions.values()):
+            self.undos["told"] += 1
+            subscription.offer_undo(Undo(place, effect.packets, partial(self.undos.update, ("done",))))
+
+    def _look_for_beginning(self, packet: Packet) -> None:
+        """An event in several packets that was undone in part cannot be put together again: it is lost."""
+        if packet.seqno == self._undone_from.pop(packet.sender, -1) and packet.sender not in self._reassembler:
+            self._report(Lost(packet.sender, packet.seqno, packet.seqno, "partly undone"))
 
     def report(self, effect: ReportLost | ReportBlocked) -> None:
         """Report what does not come, in its place."""

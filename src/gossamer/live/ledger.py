@@ -78,7 +78,7 @@ class Ledger:
             "log": log,
             "partition": _named(stack.partition(member.now())),
             "channels": self._channels.standing(),
-            "order": stack.order.standing(member.now()),
+            "order": stack.order.standing(member.now()) | ({"undos": dict(inbox.undos)} if inbox.undos else {}),
             "subscriptions": inbox.subscribed(),
         }
 

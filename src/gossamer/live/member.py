@@ -38,6 +38,7 @@ from gossamer.core.effects import (
     ReserveNumbers,
     TakeBack,
     TellHoldings,
+    UndoDeliveries,
     Unicast,
 )
 from gossamer.core.ids import EVERYONE, FIRST_PASS, LOGGER, channel_of, owner_of, stream_of
@@ -441,6 +442,8 @@ class Member:
         match effect:
             case ReportLost() | ReportBlocked():
                 self._inbox.report(effect)
+            case UndoDeliveries():
+                self._inbox.undo(effect)
             case MarkStable(sender, _, last):
                 self._recorder.stable(time(), self.me, effect)
                 self.stable_up_to[sender] = last

@@ -1,10 +1,11 @@
 """Whether what a member published is safe: durable or, without a logger, with all members that are there."""
 
 import asyncio
+from contextlib import suppress
 from time import monotonic
 
 from gossamer.core.ids import PacketId, channel_of, owner_of
-from gossamer.core.inputs import ConfirmAsked
+from gossamer.core.inputs import ConfirmAsked, GoAsked
 from gossamer.core.packet_sets import Horizon
 from gossamer.live.errors import NotDurable, Timeout, Unsent
 from gossamer.live.member import Member
@@ -123,6 +124,7 @@ class Safety:
                 await self._is_explained()
                 await self._all_have_it()
                 self._all_was_sent()
+                await self._others_can_do_without()
         except (TimeoutError, NotDurable) as error:
             self._member.stats["left before everything was sent or logged"] += 1
             return None if reported and isinstance(error, NotDurable) else self._unsent(group)
@@ -139,6 +141,14 @@ class Safety:
         if not stack.awaits_loggers() and stack.settings.repair:
             self._member.step(ConfirmAsked())
             await self._waiting.until(lambda: not stack.unconfirmed())
+
+    async def _others_can_do_without(self) -> None:
+        """Where most members decide, those that stay should be most of them; not for long, if these do not answer."""
+        order, patience_s = self._stack.order, self._stack.settings.order_patience
+        if not order.may_go():
+            self._member.step(GoAsked())
+            with suppress(TimeoutError):
+                await self._waiting.until(order.may_go, 2 * patience_s)
 
     def _all_was_sent(self) -> None:
         """A member that is disconnected for long takes itself for alone, and nobody lacks what it has."""

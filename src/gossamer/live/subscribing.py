@@ -97,7 +97,11 @@ class Subscribing:
         if queue is not None and from_past:
             raise SettingError(f"queue = {queue!r}, start = {start!r}: a queue begins now; leave out start=")
         if (from_past or durable is not None or queue is not None) and not self._member.stack.order.replays:
-            raise SettingError(f"start = {start!r}: past events, durable= and queue= need order = 'fifo'")
+            raise SettingError(
+                f"start = {start!r}: past events, durable= and queue= need order = 'fifo'; loggers keep packets but "
+                "not their places in one order for all, so ask another member for its state by request(), as "
+                "examples/bank.py does: the answer has its place in the order"
+            )
         if (from_past or durable is not None) and self._member.disk is not None:
             raise SettingError(f"start = {start!r}: a logger cannot subscribe to the past: read its store")
         return wish

@@ -6,12 +6,12 @@ while the list is full nothing else is added to it, so that place is its end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from operator import itemgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, get_args
 
 from gossamer.core.errors import Misuse
 from gossamer.core.ids import owner_of
@@ -56,7 +56,39 @@ class Blocked(NamedTuple):
         return -1
 
 
-Item = Event | Lost | Blocked
+class Undo:
+    """Take back every event from `place` on, the last first: it was delivered too early, and comes again elsewhere.
+
+    Only with `order_failures="non-atomic"`. `packets` are the packets of these events, as (sender, seqno), in the order
+    in which to undo them. Say `ack()` when that is done.
+    """
+
+    __slots__ = ("_done", "packets", "place")
+
+    sender = -1
+    reason = "delivered before most members had it"
+
+    def __init__(self, place: tuple[int, int, int], packets: Sequence[tuple[int, int]], done: Callable[[], None]):
+        self.place: Final = place
+        self.packets: Final = tuple(packets)
+        self._done: Callable[[], None] | None = done
+
+    def __repr__(self) -> str:
+        return f"Undo(place={self.place}, packets={self.packets})"
+
+    def covers(self, event: Event) -> bool:
+        """Whether this event, which came before, has to be undone."""
+        return event.place is not None and event.place >= self.place
+
+    def ack(self) -> None:
+        """All of it is undone. It can be said once."""
+        if self._done is None:
+            raise Misuse(f"{self!r} was acknowledged already: its events must not be undone twice")
+        done, self._done = self._done, None
+        done()
+
+
+Item = Event | Lost | Blocked | Undo
 Losses = Literal["report", "skip"]
 LATEST = "latest-per-subject"
 Start = Literal["now", "new", "last", "beginning", "latest-per-subject"] | Horizon | datetime
@@ -182,6 +214,11 @@ class Subscription:
         if self._reports and not self.is_full:
             (self._items if self._early is None else self._early).append(blocked)
             self._ready.set()
+
+    def offer_undo(self, undo: Undo) -> None:
+        """Take the news that events have to be undone: whatever else is not wanted, this is."""
+        (self._items if self._early is None else self._early).append(undo)
+        self._ready.set()
 
     def _fill(self) -> None:
         if not self.is_full:

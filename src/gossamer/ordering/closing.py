@@ -1,6 +1,6 @@
 """An attempt to close a graph, and what can be believed of what others say of places."""
 
-from gossamer.core.places import GraphClosed, Places, Segment
+from gossamer.core.places import GraphClosed, Places, Segment, Sites
 from gossamer.ordering.place_log import PLACES_MAX
 
 GRAPHS_MAX = 1 << 60
@@ -12,7 +12,7 @@ GRAPHS_AHEAD = 1 << 20
 class Closing:
     """An attempt of this member to close the graph and to open the next one."""
 
-    __slots__ = ("answers", "graph", "heard", "source", "taken")
+    __slots__ = ("answers", "beats", "graph", "heard", "source", "taken")
 
     def __init__(self, graph: int) -> None:
         self.graph = graph
@@ -20,10 +20,15 @@ class Closing:
         self.heard: set[int] = set()  # others that said anything to it
         self.source = -1  # the site whose places we take over
         self.taken = 0  # and below which place we have
+        self.beats = 0  # how long it takes
 
     def best(self) -> tuple[int, GraphClosed]:
         """A site that keeps the longest order, and its answer."""
         return max(self.answers.items(), key=lambda item: (item[1].last, item[1].below))
+
+    def has_all(self, sites: Sites) -> bool:
+        """Whether all sites but the primary that is missed have answered."""
+        return all(member in self.answers for member in sites.lives if member != sites.primary)
 
 
 def can_be(message: Places) -> bool:

@@ -12,7 +12,17 @@ from gossamer.core.effects import Multicast, Note, ReportBlocked, Unicast
 from gossamer.core.ids import channel_of, channels_in
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Message
-from gossamer.core.places import EnterOrder, GraphClosed, Mark, OrderBegins, Places, PlacesKept, PlacesWanted, Sites
+from gossamer.core.places import (
+    EnterOrder,
+    GraphClosed,
+    Mark,
+    OrderBegins,
+    Places,
+    PlacesKept,
+    PlacesWanted,
+    Segment,
+    Sites,
+)
 from gossamer.core.roster import Roster
 from gossamer.ordering.closing import GRAPHS_AHEAD, Closing, below, can_be
 from gossamer.ordering.marks import Marks
@@ -31,6 +41,12 @@ class Host(Protocol):
     def settled_more(self, now: float, out: Effects) -> None:
         """More places of a sequence are settled."""
 
+    def knows_more(self, now: float, out: Effects) -> None:
+        """More places of a sequence are known, though not settled."""
+
+    def undo_from(self, place: int, out: Effects) -> None:
+        """What was handed over from this place on, before it was settled, has other places now."""
+
     def begins_anew(self) -> None:
         """A sequence begins at another place than it had come to."""
 
@@ -41,11 +57,15 @@ class Follower:
     def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
         self.ladder = ladder
         self.host = host
+        self.is_atomic = ladder.settings.order_failures == "atomic"
+        """Whether nothing is handed over that may have to be undone."""
         self.branch = branch
         """The place of the trunk with which it was opened; 0 for the trunk."""
         self.opened = Mark("open") if opened is None else opened
         self._audience: tuple[Roster | None, list[int]] = None, [0]
         self.life = 0
+        self.goes = False
+        """Whether this member is about to leave, and should be no site any more."""
         self.order = 0
         """Tells sequences apart that were founded apart."""
         self.log: PlaceLog | None = None
@@ -82,6 +102,10 @@ class Follower:
         """Whether this member is one of those that may decide."""
         log = self.log
         return log is not None and any(sites.has(self.ladder.me, self.life) for sites in log.sites(self.settled))
+
+    def may_go(self) -> bool:
+        """Whether the others do without this member, or nobody can say that they do."""
+        return not self.is_site() or self.blocked_since < inf or list(self.sites().lives) == [self.ladder.me]
 
     def covers(self, stream: int) -> bool:
         """Whether packets of this stream have their places here, as the last places have it."""
@@ -133,16 +157,41 @@ class Follower:
         if not log.take(message.first, segments, self.settled):
             self.ladder.ignored["other places than those that are settled"] += 1
             return 0
+        self._undo_what_was_cut(log, out)
         matches = message.first + sum(segment.count for segment in segments)
         settled = matches if message.graph and self._are_most(source, matches) else min(message.settled, matches)
         if settled > self.settled:
             self.settled = settled
             self.host.settled_more(now, out)
-        if message.graph and matches > message.settled and self.is_site():
+        elif matches > self.settled:
+            self.host.knows_more(now, out)
+        if message.graph and matches > message.settled and self.is_site() and self._is_awaited(segments):
             out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches, self.branch)))
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
+
+    def _undo_what_was_cut(self, log: PlaceLog, out: Effects) -> None:
+        if log.cut_at < self.turn:
+            self.host.undo_from(log.cut_at, out)
+            self.turn = log.cut_at  # also of what was passed over, as others' channels are
+        log.cut_at = PLACES_MAX
+
+    def _is_awaited(self, segments: list[Segment]) -> bool:
+        """Whether somebody waits until these are settled: with non-atomic failures nobody does for packets.
+
+        So they cost no further messages (002 §5.2.1); they are settled when the primary asks, at its next beat.
+        """
+        return self.is_atomic or not segments or not all(segment.has_packets for segment in segments)
+
+    def may_hand_over(self) -> int:
+        """The place below which packets have their turn: what is settled, or what is known but not after a mark.
+
+        Marks say which sequence has its turn, so they stay. Nor is anything handed over that nobody may ever keep.
+        """
+        if self.is_atomic or self.log is None or self.blocked_since < inf or self.host.turns.is_far_ahead:
+            return self.settled
+        return max(self.settled, self.log.packets_until(self.settled))
 
     def believes(self, graph: int) -> bool:
         """Whether there can be a graph of this number; if not, it is counted."""
@@ -220,6 +269,7 @@ class Follower:
             return
         if message.order != self.order:  # what was promised was about another order
             self.order, self.closing, self.primary, self.promised = message.order, None, -1, (0, -1)
+        self.host.undo_from(0, out)
         sites = Sites(message.primary, message.lives)
         branches = {told.graph: told.mark for told in message.branches if told.mark is not None}
         at = branches.pop(0, None)  # of a branch: how far the trunk is there

@@ -30,6 +30,8 @@ class Primary(Follower):
         self.kept: dict[int, int] = {}  # below which place each site keeps everything
         self.told: Horizon = {}  # how far senders have come in channels that it does not hear
         self.entering: Horizon = {}  # members that want to be sites, with their lives
+        self.going: Horizon = {}  # sites that are about to leave, with their lives
+        self.again_at = -1  # the place at which a primary that goes has said again who stays
         self.settled_before = -1  # what was settled at the last beat
 
     def leads(self) -> bool:
@@ -102,6 +104,7 @@ class Primary(Follower):
             first += sum(segment.count for segment in message.segments)
             if first >= self.log.end:
                 break
+        self.host.knows_more(now, out)
 
     def places(self, graph: int, first: int) -> Places:
         """The places from `first` on, as many as fit into a message."""
@@ -130,8 +133,9 @@ class Primary(Follower):
         known = any(sites.has(source, message.life) for sites in log.sites(self.settled))
         if known and message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
+            before = self.settled
             if self._settle(now, out):
-                if not self._settle_alone(log):
+                if not self._settle_alone(log) and self._is_awaited(log.part(before, PART)):
                     self.say(self.places(self.graph, log.end), out)
                 self.fit_sites(now, out)
 
@@ -161,17 +165,29 @@ class Primary(Follower):
             return
         now_in = self.sites().lives
         lives = {**now_in, **self.entering}
-        wanted = {member: lives[member] for member in self.members() if member in lives}
+        stay = [m for m in self.members() if m in lives and self.going.get(m) != lives[m]]
+        wanted = {member: lives[member] for member in stay}
         self.entering = {m: life for m, life in self.entering.items() if wanted.get(m) != life}
-        if wanted != now_in and self.ladder.me in wanted:
-            first = log.end
-            log.append(Segment(self.graph, sites=Sites(self.ladder.me, wanted)))
-            out.append(Note("graph", seqno=self.graph, peer=self.ladder.me, phase=" ".join(map(str, wanted))))
+        changes, me = wanted != now_in, self.ladder.me
+        if wanted and (changes or self.again_at < 0) and (me in self.going or (changes and me in wanted)):
+            first, self.again_at = log.end, -1 if changes else log.end
+            log.append(Segment(self.graph, sites=Sites(me if me in wanted else stay[0], wanted)))
+            out.append(Note("graph", seqno=self.graph, peer=me, phase=" ".join(map(str, wanted))))
             self._give(now, first, out)
+
+    def may_go(self) -> bool:
+        """A primary says again who stays: when most of these keep that, they know that they are enough."""
+        if super().may_go():
+            return not (self.leads() and self.goes) or len(self.sites().lives) < 2 or -1 < self.again_at < self.settled
+        return False
 
     def asked_to_enter(self, now: float, source: int, message: EnterOrder, out: Effects) -> None:
         """Tell a member where it begins, if it asks, and enter it as a site."""
         if not self.leads() or (self.branch and message.life and self.opened.table.get(source) != message.life):
+            return
+        if message.goes:
+            self.going[source] = message.life
+            self.fit_sites(now, out)
             return
         if message.begins:
             out.append(Unicast(source, self._beginning(source, message)))
@@ -193,11 +209,20 @@ class Primary(Follower):
         told = self.order, message.life, first, log.graph_before(first), placed, sites.primary, sites.lives
         return OrderBegins(*told, self.branch, branches)
 
+    def go(self, now: float, out: Effects) -> None:
+        """Ask the primary to strike us out."""
+        self.goes = True
+        asked = EnterOrder(self.life, False, {}, self.branch, goes=True)
+        if self.leads():
+            self.asked_to_enter(now, self.ladder.me, asked, out)
+        elif self.primary >= 0 and not self.may_go():
+            out.append(Unicast(self.primary, asked))
+
     def hand_over(self, now: float, out: Effects) -> None:
         """A primary that goes writes down who the sites are then, before it says goodbye: two could not do without."""
         log = self.log
         lives = {member: life for member, life in self.sites().lives.items() if member != self.ladder.me}
-        if self.leads() and log is not None and lives:
+        if self.leads() and log is not None and lives and self.ladder.me in self.sites().lives:
             first, last_words = log.end, Effects()
             log.append(Segment(self.graph, sites=Sites(next(iter(lives)), lives)))
             self._give(now, first, last_words)

@@ -19,7 +19,7 @@ PLACES_MAX = 1 << 61
 class PlaceLog:
     """Segments, in the order of their places."""
 
-    __slots__ = ("_before", "_dropped", "_firsts", "_segments", "_sites", "begin", "end", "marks", "placed")
+    __slots__ = ("_before", "_dropped", "_firsts", "_segments", "_sites", "begin", "cut_at", "end", "marks", "placed")
 
     def __init__(self, begin: int, before: int, placed: Horizon, sites: Sites, marks: Marks | None = None) -> None:
         self.begin = self.end = begin
@@ -31,6 +31,8 @@ class PlaceLog:
         """The highest number of each sender that has a place."""
         self._sites: list[tuple[int, Sites]] = [(-1, sites)]  # from which place on
         self.marks = Marks({}) if marks is None else marks
+        self.cut_at = PLACES_MAX
+        """The lowest place that was forgotten since somebody looked."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -87,6 +89,7 @@ class PlaceLog:
         del self._segments[at:], self._firsts[at:]
         self._sites = [known for known in self._sites if known[0] < place]
         self.marks.cut(place)
+        self.cut_at = min(place, self.cut_at)
         self.end = place
         if kept:
             self._firsts.append(place - kept)
@@ -114,6 +117,10 @@ class PlaceLog:
                 break
             if place + segment.count > first:
                 yield place, segment
+
+    def packets_until(self, first: int) -> int:
+        """The place of the first mark from `first` on, or the end."""
+        return next((place for place, segment in self.walk(first) if place >= first and segment.mark), self.end)
 
     def placed_below(self, place: int) -> Horizon:
         """The highest number of each sender that has a place below this one."""

@@ -39,7 +39,7 @@ class Sequence(Primary):
 
     def forget(self, now: float, life: int) -> None:
         """We are new, and know nothing of it."""
-        self.life = life
+        self.life, self.goes = life, False
         self.heard_at = self.went_on_at = now
         self.log, self.closing, self.primary = None, None, -1
 
@@ -112,6 +112,8 @@ class Sequence(Primary):
         deciding = log.sites(self.settled)
         if not all(s.are_most([m for m, life in lives.items() if s.has(m, life)]) for s in deciding):
             return
+        if not self.is_atomic and closing.beats < 2 and not closing.has_all(self.sites()):
+            return  # what a survivor alone has should not be undone (002 §5.2.1: all of them report)
         source, best = closing.best()
         if (best.last, best.below) > (log.graph_before(log.end), log.end):
             if source != closing.source:
@@ -150,7 +152,9 @@ class Sequence(Primary):
         self.settled_before = self.settled
 
     def _beat_as_member(self, now: float, log: PlaceLog, out: Effects) -> None:
-        if not self.sites().has(self.ladder.me, self.life):
+        if self.goes:
+            self.go(now, out)
+        elif not self.sites().has(self.ladder.me, self.life):
             self.enter(out)
         silence = now - self.heard_at
         if self.primary >= 0 and not self.ladder.hearing.on:
@@ -160,7 +164,7 @@ class Sequence(Primary):
             self.heard_at = now - self.patience / 2 if self.closing is None else now
             self._close(now, out)
         elif self.closing is not None:
-            self._close_again(self.closing, out)
+            self._close_again(now, self.closing, out)
         if now - self.went_on_at > 2 * self.patience:
             self.block(now, "no primary", out)
 
@@ -181,11 +185,14 @@ class Sequence(Primary):
             if self.covers(sender)
         }
 
-    def _close_again(self, closing: Closing, out: Effects) -> None:
+    def _close_again(self, now: float, closing: Closing, out: Effects) -> None:
         """Whoever has not answered may not have heard of it."""
+        closing.beats += 1
         if closing.source >= 0:
             self.ask(closing.source, closing.taken, out)
         self.say(CloseGraph(self.order, closing.graph, self.branch), out)
+        if closing.beats == 2:
+            self.go_on_closing(now, out)
 
     def _rank(self) -> int:
         """When it is our turn to manage: the sites take turns, so that two do not close a graph at once."""

@@ -1,6 +1,9 @@
-"""What waits for its turn in an order that is not the stream's own: packets, and losses in their place."""
+"""What waits for its turn in an order that is not the stream's own: packets, and losses in their place.
 
-from gossamer.core.effects import Deliver, ReportLost
+What has its turn before it is settled (002 §5.2.1) is kept until it is: it may have to be undone.
+"""
+
+from gossamer.core.effects import Deliver, ReportLost, UndoDeliveries
 from gossamer.core.ids import Phase
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
@@ -8,12 +11,14 @@ from gossamer.core.packets import Packet, Run, memory_of
 from gossamer.core.ranges import RangeSet
 
 PASSED = "its place in the order has passed"
+_AHEAD_MAX = 10_000
+"""Runs that are handed over before they are settled: then the others wait."""
 
 
 class Turns:
     """By sender: what came and has not had its turn, and how far turns have come."""
 
-    __slots__ = ("_ladder", "_lost", "_packets", "bytes", "passed")
+    __slots__ = ("_keeps", "_ladder", "_lost", "_packets", "_unsettled", "bytes", "passed", "settled", "undone")
 
     def __init__(self, ladder: Ladder) -> None:
         self._ladder = ladder
@@ -22,6 +27,12 @@ class Turns:
         self.bytes = 0
         self.passed: Horizon = {}
         """By sender: the highest number that has had its turn."""
+        self._keeps = ladder.settings.order_failures == "non-atomic"
+        self._unsettled: list[tuple[int, Deliver | ReportLost]] = []  # what was handed over, with its first place
+        self.settled = 0
+        """Below this place, in the sequence that has its turn now, nothing will be undone."""
+        self.undone = 0
+        """Packets that were handed over and had to be undone."""
 
     def wait(self, run: Run, phase: Phase, out: Effects) -> None:
         """These came. Some may be too late: they belong to a past that the order does not know."""
@@ -43,6 +54,12 @@ class Turns:
             out.append(ReportLost(sender, first, min(last, passed), why))
         if last > passed:
             self._lost.setdefault(sender, {}).setdefault(why, RangeSet()).add(max(first, passed + 1), last)
+
+    def knows(self, sender: int, number: int) -> bool:
+        """Whether it waits, is lost, or has had its turn."""
+        if number <= self.passed.get(sender, -1) or number in self._packets.get(sender, {}):
+            return True
+        return any(numbers.around(number) is not None for numbers in self._lost.get(sender, {}).values())
 
     def await_again(self, sender: int, first: int, last: int) -> None:
         """These are not lost after all, as far as they have not had their turn."""
@@ -102,7 +119,7 @@ class Turns:
             if number in waiting:
                 following = self._deliver(waiting, number, last, (place + number - first, under), out)
             else:
-                following = self._settle_absence(now, sender, number, last, out)
+                following = self._settle_absence(now, sender, number, last, place + number - first, out)
             if following == number:
                 break
             number = following
@@ -120,17 +137,61 @@ class Turns:
             run.append(waiting.pop(number)[0])
             number += 1
         self.bytes -= memory_of(run)
-        out.append(Deliver(run, phase, *place))
+        self._hand(place[0], Deliver(run, phase, *place), out)
         return number
 
-    def _settle_absence(self, now: float, sender: int, number: int, last: int, out: Effects) -> int:
+    def _hand(self, place: int, effect: Deliver | ReportLost, out: Effects) -> None:
+        out.append(effect)
+        if self._keeps and _end(place, effect) > self.settled:
+            self._unsettled.append((place, effect))
+
+    @property
+    def is_far_ahead(self) -> bool:
+        """Whether so much was handed over that is not settled that no more should be."""
+        return len(self._unsettled) >= _AHEAD_MAX
+
+    def settle(self, below: int) -> None:
+        """What was handed over below this place stays; of a run, all or nothing."""
+        settled = next((n for n, known in enumerate(self._unsettled) if _end(*known) > below), len(self._unsettled))
+        del self._unsettled[:settled]
+
+    def undo_from(self, place: int, out: Effects) -> int:
+        """Take back what was handed over from this place on, the last first; returns its first place, or -1."""
+        undone: list[tuple[int, int]] = []
+        first = under = -1
+        while self._unsettled and _end(*self._unsettled[-1]) > place:
+            at, effect = self._unsettled.pop()
+            kept = max(0, place - at)
+            first, under = at + kept, effect.under if isinstance(effect, Deliver) else under
+            undone += self._take_back(effect, kept)
+            if kept:
+                self._unsettled.append((at, _head(effect, kept)))
+        if undone:
+            self.undone += len(undone)
+            out.append(UndoDeliveries(undone, first, under))
+        return first
+
+    def _take_back(self, effect: Deliver | ReportLost, kept: int) -> list[tuple[int, int]]:
+        """It waits again, but for the first `kept` packets; returns the others, the last first."""
+        if isinstance(effect, Deliver):
+            run = effect.run[kept:]
+            sender, first, last = run[0].sender, run[0].seqno, run[-1].seqno
+            self._packets.setdefault(sender, {}).update({p.seqno: (p, effect.phase) for p in run})
+            self.bytes += memory_of(run)
+        else:
+            sender, first, last = effect.sender, effect.first + kept, effect.last
+            self._lost.setdefault(sender, {}).setdefault(effect.reason, RangeSet()).add(first, last)
+        self.passed[sender] = first - 1
+        return [(sender, number) for number in range(last, first - 1, -1)]
+
+    def _settle_absence(self, now: float, sender: int, number: int, last: int, place: int, out: Effects) -> int:
         """The number is not here: pass over what is lost or not owed, or see to it that it comes."""
         for why, numbers in self._lost.get(sender, {}).items():
             if (part := numbers.around(number)) is not None:
                 end = min(part[1], last)
                 numbers.discard(number, end)
                 if why:
-                    out.append(ReportLost(sender, number, end, why))
+                    self._hand(place, ReportLost(sender, number, end, why), out)
                 return end + 1
         return self._not_owed(now, sender, number, last, out)
 
@@ -149,3 +210,13 @@ class Turns:
         if missing is not None or number >= stream.next:
             return number
         return number + 1
+
+
+def _end(place: int, effect: Deliver | ReportLost) -> int:
+    return place + (len(effect.run) if isinstance(effect, Deliver) else effect.last - effect.first + 1)
+
+
+def _head(effect: Deliver | ReportLost, count: int) -> Deliver | ReportLost:
+    if isinstance(effect, Deliver):
+        return Deliver(effect.run[:count], effect.phase, effect.place, effect.under)
+    return ReportLost(effect.sender, effect.first, effect.first + count - 1, effect.reason)

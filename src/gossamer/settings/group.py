@@ -89,6 +89,13 @@ class Settings:
         "all members (`total`), which takes longer and needs most members to be in reach of each other.",
         choices=("fifo", "none", "total"),
     )
+    order_failures: str = _setting(
+        "atomic",
+        "With `order=total`: whether only what most members keep is delivered, so that it stays, or everything at once "
+        "(`non-atomic`), which takes half as long; what a member that failed had delivered last may then have to be "
+        "undone when it is back, and its subscriptions get an `Undo`.",
+        choices=("atomic", "non-atomic"),
+    )
     first_pass: str = _setting(
         "auto",
         "How packets are first sent: by IP multicast, or along trees of unicasts where there is no multicast (clouds, "
@@ -225,6 +232,7 @@ class Settings:
         if self.tuning.get("membership") == "synchronous":
             raise SettingError(f"tuning: membership = 'synchronous': {SIMULATED_ONLY['virtual-synchrony']}")
         mine = {"ordering": self.order, "when_unlogged": self.when_unlogged, "loss_patience": self.loss_patience}
+        mine["order_failures"] = self.order_failures
         durability = {"durable": self.durable, "log_copies": self.copies}
         buffers = LIVE_BUFFERS.get(self.tuning.get("buffering", ""), {})
         live = {**LIVE, **mine, **durability, **numbers, **buffers, **LIVE_PRESETS[self.protocol]}

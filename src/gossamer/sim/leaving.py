@@ -1,5 +1,5 @@
 """Members that leave when it is safe, as applications do (`live.safety`): when what they published is logged or, where
-there is no logger, with all that listen.
+there is no logger, with all that listen; and when the others can give packets their order without them.
 
 What only a member had that is gone is lost. In a channel that few hear that happens soon: a packet that none of them
 received is with nobody but its sender.
@@ -8,7 +8,7 @@ received is with nobody but its sender.
 from collections.abc import Callable
 
 from gossamer.core.ids import channel_of
-from gossamer.core.inputs import ConfirmAsked, LeaveAsked
+from gossamer.core.inputs import ConfirmAsked, GoAsked, LeaveAsked
 from gossamer.core.ladder import Automaton
 from gossamer.sim.world import ABSENT, UP, World
 from gossamer.stack import Stack
@@ -38,6 +38,8 @@ class Leaving:
         self._until[member] = world.now + PATIENCE_S
         if not _is_safe(stack) and not _awaits_loggers(stack):
             world.step(member, ConfirmAsked())
+        if isinstance(stack, Stack) and not stack.order.may_go():
+            world.step(member, GoAsked())
         self._look((member, stack))
 
     def then(self, member: int, do: Callable[[int], None]) -> None:
@@ -79,6 +81,8 @@ def _is_safe(stack: Automaton | None) -> bool:
     """Whether nothing is lost if it goes. Agreed views see to that themselves: they end with what leavers have sent."""
     if not isinstance(stack, Stack) or stack.settings.membership == "synchronous":
         return True
+    if not stack.order.may_go():
+        return False
     if stack.awaits_loggers():
         logged = all(stack.settled(channel_of(stream)) >= own.next for stream, own in stack.own.items())
         return logged and not stack.unexplained()

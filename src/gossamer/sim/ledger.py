@@ -45,11 +45,10 @@ class Ledger:
         self._digest = blake2b(digest_size=16)
         self.outstanding = 0
         self.sent = self.expected = self.duplicate = self.bogus = self.refused = 0
+        self.again = 0
+        """Deliveries that were undone."""
         self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
-        self.in_one_order = True
-        """Whether all members gave packets the same places, and delivered them in the order of these."""
-        self._places: dict[tuple[int, int], tuple[int, int]] = {}
-        self._latest_place = [(-1, -1)] * members
+        self._placed = [array("q") for _ in range(members)]  # of each delivery: sender, seqno, and its place
 
     def published(self, now: float, packet: Packet, owed_to: Sequence[int]) -> None:
         """`packet` exists, and these members are owed it."""
@@ -100,9 +99,34 @@ class Ledger:
         """The application of `member` gets these packets, in places of the one order from `first` on."""
         for at, packet in enumerate(run, first):
             place = (at, 0) if under < 0 else (under, 1 + at)
-            self.in_one_order &= place > self._latest_place[member]
-            self.in_one_order &= self._places.setdefault((packet.sender, packet.seqno), place) == place
-            self._latest_place[member] = place
+            self._placed[member].extend((packet.sender, packet.seqno, *place))
+
+    def undone(self, member: int, packets: list[tuple[int, int]]) -> None:
+        """The application of `member` has to undo these, the last first, and is owed them again."""
+        placed = self._placed[member]
+        for sender, seqno in packets:
+            if (placed[-4], placed[-3]) == (sender, seqno):  # else it was a loss
+                del placed[-4:]
+            record = self._records[sender][seqno]
+            self.again += record.states[member] == _DELIVERED
+            record.states[member] = _OWED
+            record.remaining += 1
+            self.outstanding += 1
+
+    def in_one_order(self) -> bool:
+        """Whether all members gave packets the same places, and delivered them in the order of these."""
+        found: dict[tuple[int, int], tuple[int, int]] = {}
+        for placed in self._placed:
+            latest = (-1, -1)
+            for sender, seqno, *place in zip(*[iter(placed)] * 4, strict=True):
+                here = place[0], place[1]
+                if sender < 0:  # it lost its memory
+                    latest = (-1, -1)
+                elif here <= latest or found.setdefault((sender, seqno), here) != here:
+                    return False
+                else:
+                    latest = here
+        return True
 
     def given_up(self, now: float, member: int, sender: int, first: int, last: int) -> None:
         """`member` was told that these will not come."""
@@ -115,7 +139,7 @@ class Ledger:
 
     def begins_anew(self, member: int) -> None:
         """`member` has lost its memory."""
-        self._latest_place[member] = (-1, -1)
+        self._placed[member].extend((-1, -1, -1, -1))
 
     def joined(self, now: float, member: int, horizon: dict[int, int], channel: int = 0) -> None:
         """`member` is owed what was published to `channel` after `horizon`, and nothing else that there is so far.
@@ -192,7 +216,7 @@ class Ledger:
             },
             "deliveries": {
                 "expected": self.expected,
-                "actual": len(latencies),
+                "actual": len(latencies) - self.again,
                 "duplicate": self.duplicate,
                 "bogus": self.bogus,
                 **self.by_phase,

@@ -240,9 +240,9 @@ def _order(world: World) -> dict[str, Any]:
         return {}
     latest = max(known, key=lambda standing: (standing["graph"], standing["places"]))
     return {
-        "agreement": world.ledger.in_one_order,
+        "agreement": world.ledger.in_one_order(),
         "blocked_seconds": sum(standing["blocked_seconds"] for standing in known),
-        "undone": 0,
+        "undone": sum(standing.get("undone", 0) for standing in known),
         "depth": max(standing["depth"] for standing in known),
         "extra": 0,
         "graph": latest["graph"],

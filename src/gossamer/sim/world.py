@@ -36,6 +36,7 @@ from gossamer.core.effects import (
     ReserveNumbers,
     TakeBack,
     TellHoldings,
+    UndoDeliveries,
     Unicast,
 )
 from gossamer.core.ids import ALL_CHANNELS, EVERYONE, LOGGER, Phase, channel_of
@@ -119,14 +120,12 @@ class World:
             Deliver: self._deliver,
             Announce: self._announce,
             ReportLost: self._report_lost,
-            ReportBlocked: self._nothing,
+            UndoDeliveries: self._undo,
             Refuse: self._refuse,
             Persist: self._persist,
             Replay: self._replay,
             Collect: self._collect,
-            ForgetCollected: self._nothing,
-            ForgetSender: self._nothing,
-            TakeBack: self._nothing,
+            **dict.fromkeys((ReportBlocked, ForgetCollected, ForgetSender, TakeBack), self._nothing),
             TellHoldings: self._tell_holdings,
             ReserveNumbers: self._reserve,
             MarkStable: self._mark_stable,
@@ -407,6 +406,10 @@ class World:
         self.ledger.given_up(self.now, member, effect.sender, effect.first, effect.last)
         self.recorder.lost(self.now, member, effect)
 
+    def _undo(self, member: int, effect: UndoDeliveries) -> None:
+        self.ledger.undone(member, effect.packets)
+        self.recorder.undone(self.now, member, effect.packets)
+
     def _refuse(self, member: int, effect: Refuse) -> None:
         self.ledger.refused += 1
 
@@ -424,13 +427,10 @@ class World:
 
     def _replay(self, member: int, effect: Replay) -> None:
         for packet in self.disks[member].read(effect.sender, effect.first, effect.last):
-            self._repair_from_log(member, effect, Repair(packet, LOGGER))
-
-    def _repair_from_log(self, member: int, effect: Replay, repair: Repair) -> None:
-        if effect.also:
-            self._multicast(member, Multicast(repair, to=(effect.to, *effect.also)))
-        else:
-            self._unicast(member, Unicast(effect.to, repair))
+            if effect.also:
+                self._multicast(member, Multicast(Repair(packet, LOGGER), to=(effect.to, *effect.also)))
+            else:
+                self._unicast(member, Unicast(effect.to, Repair(packet, LOGGER)))
 
     def _tell_holdings(self, member: int, effect: TellHoldings) -> None:
         self._unicast(member, Unicast(effect.to, Holdings(self.disks[member].logged(), never_sent=effect.never_sent)))

@@ -5,9 +5,10 @@ is one order that every member followed, and all agree: this check takes linear 
 there is a cycle (a strong component of several packets), the members are compared two by two, on its packets only:
 three members can make a cycle without any two of them disagreeing, and that does not violate (c).
 
-If a packet is delivered twice, the first delivery counts. The search ends once `LISTED_MAX` pairs of members are
-found to disagree. Memory: 8 bytes for each delivery, and one arrow for each two packets that follow each other
-somewhere.
+If a packet is delivered twice, the first delivery counts, of those after the last time that it was undone (002 §5.2.1).
+Arrows of deliveries that were undone stay, and can only make cycles that the comparison does not confirm. The search
+ends once `LISTED_MAX` pairs of members are found to disagree. Memory: 8 bytes for each delivery, and one arrow for each
+two packets that follow each other somewhere.
 """
 
 from __future__ import annotations
@@ -79,9 +80,11 @@ class Agreement:
         self._next = Column(fill=-1)  # by packet: the one that some member delivered next, an arrow
         self._arrows = Ids()  # all other arrows
         self._kept: list[_Packed] = []
+        self._undone: list[_Deliveries] = []
         self.found = Findings(self.name)
 
     def feed(self, rows: Rows) -> None:
+        self._feed_undone(rows.of("undo"))
         rows = rows.of("deliver")
         who = self._members.add(rows.member, np.zeros_like(rows.member), rows.number)
         packet = self._packets.add(rows.sender, rows.seqno, rows.number)
@@ -92,6 +95,11 @@ class Agreement:
         previous = np.where(heads(made.who), self._latest.values[made.who], np.roll(made.packet, 1))
         self._latest.values[made.who] = made.packet
         self._draw(*(end[previous >= 0] for end in (previous, made.packet, made.number)))
+
+    def _feed_undone(self, rows: Rows) -> None:
+        if len(rows):
+            who = self._members.add(rows.member, np.zeros_like(rows.member), rows.number)
+            self._undone.append(_Deliveries(who, self._packets.add(rows.sender, rows.seqno, rows.number), rows.number))
 
     def _draw(self, tail: Ints, head: Ints, number: Ints) -> None:
         self._next.grow(len(self._packets))
@@ -107,7 +115,7 @@ class Agreement:
         tails = np.concatenate([tail, self._arrows.a])
         component = _components(tails, np.concatenate([self._next.values[tail], self._arrows.b]), len(self._packets))
         if (component >= 0).any():
-            self._compare(_first_deliveries(self._kept, component >= 0))
+            self._compare(_first_deliveries(self._kept, self._undone, component >= 0))
         return self.found.listed()
 
     def _compare(self, made: _Deliveries) -> None:
@@ -149,12 +157,26 @@ def _components(tail: Ints, head: Ints, packets: int) -> Ints:
     return component
 
 
-def _first_deliveries(kept: list[_Packed], tangled: Mask) -> _Deliveries:
-    """The first deliveries of tangled packets, member by member."""
-    parts = [part.unpack(tangled) for part in kept]
-    made = _Deliveries(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Deliveries.__slots__))
+def _first_deliveries(kept: list[_Packed], undone: list[_Deliveries], tangled: Mask) -> _Deliveries:
+    """The first deliveries of tangled packets, member by member, that were not undone."""
+    made = _joined([part.unpack(tangled) for part in kept])
+    if undone:
+        made = made.select(made.number > _last_undone(_joined(undone), made, len(tangled)))
     made = made.select(order_by(made.who))
     return made.select(~repeats(made.who * len(tangled) + made.packet))
+
+
+def _joined(parts: list[_Deliveries]) -> _Deliveries:
+    return _Deliveries(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Deliveries.__slots__))
+
+
+def _last_undone(undone: _Deliveries, made: _Deliveries, packets: int) -> Ints:
+    """For each delivery, the row in which its packet was undone last at its member; -1 if it never was."""
+    keys, wanted = undone.who * packets + undone.packet, made.who * packets + made.packet
+    order = np.lexsort((undone.number, keys))
+    keys, numbers = keys[order], undone.number[order]
+    at = np.searchsorted(keys, wanted, side="right") - 1
+    return np.where((at >= 0) & (keys[at] == wanted), numbers[at], -1)
 
 
 def _groups(made: _Deliveries, keys: Ints) -> Iterator[_Deliveries]:

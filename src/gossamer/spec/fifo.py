@@ -16,6 +16,7 @@ from gossamer.spec.ids import Ids
 from gossamer.spec.members import Members
 from gossamer.spec.promises import Metadata, at_least_once
 from gossamer.spec.report import Findings, Violation
+from gossamer.spec.undone import pieces
 from gossamer.trace.rows import Ints, Mask, Rows
 
 
@@ -37,7 +38,8 @@ class FifoOrder:
     def feed(self, rows: Rows) -> None:
         self._members.feed(rows)
         self._feed_publish(rows.of("publish"))
-        self._feed_taken(rows.of("deliver", "lost"))
+        for undone, part in pieces(rows.of("deliver", "lost", "undo")):
+            (self._feed_undone if undone else self._feed_taken)(part)
 
     def finish(self) -> list[Violation]:
         return self.found.listed()
@@ -72,9 +74,7 @@ class FifoOrder:
     def _feed_taken(self, rows: Rows) -> None:
         packet, published = self._packets.find_before(rows.sender, rows.seqno, rows.number)
         rows, packet = rows.select(published), packet[published]
-        who = self._members.who(rows.member, rows.number)
-        life = self._members.life.at(who, rows.number)
-        life = np.where(life < 0, -1 - who, life)  # a member that never joined has a stream, too
+        who, life = self._members.who(rows.member, rows.number), self._lives(rows)
         stream = self._streams.add(life, rows.sender, rows.number)
         before = self._highest_before(stream, self._rank.values[packet])
         rank = self._rank.values[packet]
@@ -82,6 +82,19 @@ class FifoOrder:
         self.found.add_rows(rows, rank <= before, text)
         gap = np.flatnonzero(rank > before + 1)
         self._check_gaps(rows.select(gap), packet[gap], who[gap], life[gap])
+
+    def _feed_undone(self, rows: Rows) -> None:
+        """What was undone is to be taken again, in its place."""
+        packet, published = self._packets.find_before(rows.sender, rows.seqno, rows.number)
+        rows, packet = rows.select(published), packet[published]
+        stream = self._streams.add(self._lives(rows), rows.sender, rows.number)
+        self._highest.grow(len(self._streams))
+        np.minimum.at(self._highest.values, stream, self._rank.values[packet] - 1)
+
+    def _lives(self, rows: Rows) -> Ints:
+        who = self._members.who(rows.member, rows.number)
+        life = self._members.life.at(who, rows.number)
+        return np.where(life < 0, -1 - who, life)  # a member that never joined has a stream, too
 
     def _highest_before(self, stream: Ints, rank: Ints) -> Ints:
         """The highest rank that each row's stream had taken before that row; remembers the new ones."""

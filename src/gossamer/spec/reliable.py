@@ -20,6 +20,7 @@ from gossamer.spec.marks import Marks
 from gossamer.spec.members import DOWN, LEFT, UP, Members
 from gossamer.spec.promises import Metadata, at_least_once, promised
 from gossamer.spec.report import Findings, Violation
+from gossamer.spec.undone import pieces
 from gossamer.trace.rows import Ints, Mask, Rows
 from gossamer.trace.schema import CODE
 
@@ -47,7 +48,8 @@ class ReliableMulticast:
     def feed(self, rows: Rows) -> None:
         self._members.feed(rows)
         self._feed_publish(rows.of("publish"))
-        self._feed_deliver(rows.of("deliver", "lost"))
+        for undone, part in pieces(rows.of("deliver", "lost", "undo")):
+            (self._feed_undone if undone else self._feed_deliver)(part)
 
     def finish(self) -> list[Violation]:
         if self._promised & {"eventual", "eventual-or-lost"}:
@@ -71,6 +73,19 @@ class ReliableMulticast:
             self.found.add_rows(rows, bogus, _DELIVERED_IT + ", which nobody had published")
         good = np.flatnonzero(published & joined)
         self._mark(rows.select(good), packet[good], self._members.life.at(who[good], rows.number[good]))
+
+    def _feed_undone(self, rows: Rows) -> None:
+        """What was undone is owed again."""
+        who = self._members.who(rows.member, rows.number)
+        packet, published = self._packets.find_before(rows.sender, rows.seqno, rows.number)
+        self._marks.grow(len(self._packets), self._members.lives)
+        life = self._members.life.at(who, rows.number)
+        known = np.flatnonzero(published & (life >= 0))
+        cell = self._marks.cells(packet[known], life[known])
+        nothing = np.zeros(len(rows), np.bool_)
+        nothing[known] = self._marks.flat[cell] == 0
+        self.found.add_rows(rows, nothing, "member {member} undid packet ({sender}, {seqno}), which it did not have")
+        self._marks.flat[cell] = 0
 
     def _check_up(self, rows: Rows, who: Ints) -> Mask:
         """Report deliveries at members that are not up; returns which rows are of members that have joined."""

@@ -59,6 +59,13 @@ class Recorder:
             for seqno in range(effect.first, effect.last + 1):
                 self._sink.row(_ns(now), member, "lost", effect.sender, seqno, EVERYONE, 0, effect.reason)
 
+    def undone(self, now: float, member: int, packets: Sequence[tuple[int, int]]) -> None:
+        """The application of `member` was told to undo these packets."""
+        if self._sink is None:
+            return
+        for sender, seqno in packets:
+            self._sink.row(_ns(now), member, "undo", sender, seqno, EVERYONE, 0, "")
+
     def joined(self, now: float, member: int, horizon: dict[int, int]) -> None:
         """`member` takes part from now on, and is owed all packets after `horizon`, and its own from now on."""
         self.noted(now, member, "join")

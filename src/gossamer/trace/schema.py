@@ -15,6 +15,8 @@ and that number plus channel * 2^55 in another |
 | deliver | (sender, seqno) was handed to the application; phase `first_pass`, `peer` or `logger` is the \
 rung by which it came (own packets: `first_pass`) |
 | lost | member gave up (sender, seqno); phase is the reason |
+| undo | the application of member was told to undo (sender, seqno), which it got, or was told to be lost: that was \
+not its place in the order |
 | stable | member learned that every member has (sender, seqno) |
 | request, gossip, ack, heartbeat, parity, order | member sent such a control message to peer, -1 = multicast |
 | join | member became a member: one plain row with sender = seqno = -1, then for every other sender s it knows \
@@ -55,7 +57,7 @@ KINDS: tuple[str, ...] = (
     *("publish", "send", "receive", "deliver", "lost", "stable", "request", "repair", "gossip", "ack"),
     *("heartbeat", "join", "leave", "view", "suspect", "crash", "recover", "store", "collect", "drop"),
     *("side", "flush", "listen", "parity", "coordinator", "install", "block", "order", "graph"),
-    *("channel",),
+    *("channel", "undo"),
 )
 """Every kind of row; its place here is its code in `rows.Rows.kind`."""
 

@@ -235,7 +235,10 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     ),
     PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER), ("branch", NUMBER))),
     PlacesWanted: (82, (("order", NUMBER), ("first", NUMBER), ("branch", NUMBER))),
-    EnterOrder: (83, (("life", NUMBER), ("begins", FLAG), ("horizon", HORIZON), ("branch", NUMBER))),
+    EnterOrder: (
+        83,
+        (("life", NUMBER), ("begins", FLAG), ("horizon", HORIZON), ("branch", NUMBER), ("goes", FLAG)),
+    ),
     OrderBegins: (
         84,
         (

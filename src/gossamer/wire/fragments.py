@@ -161,6 +161,23 @@ class Reassembler:
         partial = self._partials.pop(sender, None)
         return None if partial is None else self._abandon(sender, partial, "sender left")
 
+    def __contains__(self, sender: int) -> bool:
+        """Whether an event of the sender is under way."""
+        return sender in self._partials
+
+    def undo(self, sender: int, first: int) -> None:
+        """Fragments from packet `first` on come again: be where we were before it."""
+        partial = self._partials.get(sender)
+        if partial is None or first >= partial.first + partial.index:
+            return
+        kept, size = max(0, first - partial.first), len(partial.data) // partial.index  # all have that but the last
+        self.held_bytes -= len(partial.data) - kept * size
+        del partial.data[kept * size :]
+        partial.index = kept
+        if not kept:
+            del self._partials[sender]
+            self.held_bytes -= PARTIAL_BYTES
+
     def take_abandoned(self) -> list[Abandoned]:
         """The events given up since the last call."""
         if not self._abandoned:  # this is called for every packet
