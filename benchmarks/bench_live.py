@@ -3,8 +3,9 @@
 One publisher process, 2 and 8 subscriber processes. Throughput is events/s from the publisher's first call until the
 slowest subscriber has the last event; "lone events" are published one per turn of the publisher's event loop. Latency
 is one way, from the publisher's call until the subscriber has the event, by one clock, at the slowest subscriber.
-Rounds of all systems are interleaved and the median is printed, with ratios against the best peer of the same run. A
-system that lost or reordered an event, or did not finish, gets no number.
+Rounds of all systems are interleaved and the median is printed, with ratios against the best peer of the same run or,
+if only ours are asked for, against the first of them. A system that lost or reordered an event, or did not finish,
+gets no number.
 
 `--namespace` puts publisher and subscribers into two network namespaces with a link of MTU 1500 between them, on which
 the kernel drops packets at random, in both directions and for all systems alike (needs root, `ip`, `nft`, `ethtool`).
@@ -165,9 +166,11 @@ def table(section: Section, systems: list[System]) -> list[str]:
         values = [section.values(system, column) for column in section.cells]
         lines.append(row([system.name, *(cell_text(v) for v in values)]))
     for system in systems:
-        if system.ours:
-            ratios = [ratio(section, system, systems, column) for column in section.cells]
-            lines.append(row([f"{system.name} / best peer", *ratios]))
+        beside = beside_which(system, systems)
+        if system.ours and beside:
+            name = beside[0].name if beside[0].ours else "best peer"
+            ratios = [ratio(section, system, beside, column) for column in section.cells]
+            lines.append(row([f"{system.name} / {name}", *ratios]))
     lines += [""] + [f"- no number: {failure}" for failure in section.failures()]
     return lines
 
@@ -177,10 +180,16 @@ def cell_text(values: tuple[float, ...] | None) -> str:
     return "failed" if values is None else " / ".join(f"{value:,.0f}" for value in values)
 
 
-def ratio(section: Section, system: System, systems: list[System], column: str) -> str:
-    """Ours over the best peer's, number by number."""
+def beside_which(system: System, systems: list[System]) -> list[System]:
+    """What `system` is compared with: all peers or, if there is none in this run, the first of ours."""
+    peers = [other for other in systems if not (other.ours or other.bare)]
+    return peers or [other for other in systems[:1] if other is not system]
+
+
+def ratio(section: Section, system: System, beside: list[System], column: str) -> str:
+    """Ours over the best of the others, number by number."""
     mine = section.values(system, column)
-    peers = [v for peer in systems if not (peer.ours or peer.bare) and (v := section.values(peer, column)) is not None]
+    peers = [v for peer in beside if (v := section.values(peer, column)) is not None]
     if mine is None or not peers:
         return "-"
     best = [(min if section.is_latency else max)(numbers) for numbers in zip(*peers, strict=True)]

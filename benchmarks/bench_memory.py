@@ -3,7 +3,7 @@
 Real processes on loopback, forked from one. The first publishes events of 16 KB; the others read them, over lines that
 lose packets, and one of them is away for a while in the middle. There is no logger: what is repaired comes from peers.
 Prints for each kind of buffer the resident memory of a member (at the end, beyond what it had before the first event),
-what its buffer says it holds, and how many events were repaired and lost.
+what its buffer says it holds, and how many events were repaired and lost; then all that as ratios of the first kind's.
 
     python benchmarks/bench_memory.py [--members 32] [--megabytes 100] [--rate 5] [--loss 0.02] [--away 3]
 
@@ -139,6 +139,23 @@ def show(kind: str, said: list[dict]) -> None:
     sys.stdout.flush()
 
 
+def compare(said: dict[str, list[dict]]) -> None:
+    """Memory, packets kept, and which part of what was lacking was repaired, as ratios of the first kind's."""
+    first, *others = said
+    base = totals(said[first])
+    for kind in others:
+        ratios = [mine / theirs for mine, theirs in zip(totals(said[kind]), base, strict=True)]
+        print(f"{kind} / {first}: memory {ratios[0]:.2f}, packets kept {ratios[1]:.2f}, repair success {ratios[2]:.4f}")
+
+
+def totals(said: list[dict]) -> tuple[float, float, float]:
+    """Of all receivers together: megabytes, packets kept, and the share of what was lacking that was repaired."""
+    receivers = [one for one in said[1:] if one]
+    repaired, lost = sum(one["peer"] for one in receivers), sum(sum(one["lost"].values()) for one in receivers)
+    kept = sum(one["buffered"] for one in receivers)
+    return sum(one["mb"] for one in receivers), kept, repaired / max(1, repaired + lost)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", type=int, default=32)
@@ -148,8 +165,11 @@ def main() -> None:
     parser.add_argument("--away", type=float, default=3.0)
     parser.add_argument("--kinds", default=",".join(KINDS))
     options = parser.parse_args()
+    said: dict[str, list[dict]] = {}
     for at, kind in enumerate(options.kinds.split(",")):
-        show(kind, measure(kind, options, 23_000 + os.getpid() % 5000 + at))
+        said[kind] = measure(kind, options, 23_000 + os.getpid() % 5000 + at)
+        show(kind, said[kind])
+    compare(said)
 
 
 if __name__ == "__main__":

@@ -256,3 +256,13 @@ def test_packets_that_overtake_each_other_a_little_raise_no_doubt():
     for letter in reversed(table.take(Data)):
         table.hand(letter)
     assert not table.take(Where)
+
+
+def test_a_packet_of_which_somebody_says_that_it_never_was_is_kept_until_a_logger_has_it():
+    """The logger believes it, as long as it lacks the packet; but it has acknowledged nothing."""
+    table = table_of()
+    table.publish(SENDER, 3)
+    table.pass_on(lambda letter: isinstance(letter.message, Data) and letter.message.packet.seqno == 3)
+    tell(table, LOGGER, SENDER, NeverSent({SENDER: RangeSet.span(1, 2)}))
+    table.wait(5.0)
+    assert [number for _, number in sorted(table.logs[LOGGER])] == [0, 1, 2, 3]

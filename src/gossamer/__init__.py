@@ -1,8 +1,11 @@
 """Gossamer: reliable multicast for Python. Every subscriber hears every event, without a broker."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than all of this, and is not needed
 if TYPE_CHECKING:
+    from typing import Any
+
     from gossamer.core.errors import Error as Error
     from gossamer.core.errors import Misuse as Misuse
     from gossamer.core.say import Gap as Gap

@@ -212,7 +212,7 @@ class Stack:
 
     def buffered(self) -> int:
         """How many packets this member keeps for others."""
-        return len(self.buffer) + sum(map(_ask, self._hooks.buffered))
+        return len(self.buffer) + sum([int(hook()) for hook in self._hooks.buffered])
 
     def following(self, channel: int = 0) -> int:
         """The number of this member's next packet in `channel`."""
@@ -236,6 +236,10 @@ class Stack:
     def unconfirmed(self) -> Horizon:
         """The members in reach that may lack packets of this one, and up to which number each has them all."""
         return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
+
+    def unexplained(self) -> bool:
+        """Whether others may await numbers of an earlier life for ever if this member goes now."""
+        return any(hook() for hook in self._hooks.unexplained)
 
     def partition(self, now: float) -> dict[str, Any]:
         """Where this member stands in a group that may be divided; empty if there are no coordinators."""
@@ -483,10 +487,6 @@ def _shown(roster: Roster) -> tuple[Any, ...]:
 def _call(hooks: Sequence[Any], *arguments: Any) -> None:
     for hook in hooks:
         hook(*arguments)
-
-
-def _ask(hook: Callable[[], int]) -> int:
-    return hook()
 
 
 _INPUTS: Final[dict[type, Callable[[Stack, float, Any, Effects], None]]] = {

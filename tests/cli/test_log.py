@@ -80,6 +80,7 @@ def test_info_as_json(gossamer, store: Path) -> None:
     assert status == 0
     assert (found["group"], found["packets"], found["damaged"]) == ("quotes", 293, [])
     assert found["senders"]["3"] == {
+        "name": "",
         "packets": 290,
         "held": [[0, 99], [110, 299]],
         "collected": [[100, 109]],

@@ -63,6 +63,29 @@ def test_an_interrupt_is_no_traceback(started, command):
     assert "Traceback" not in said
 
 
+def test_an_interrupt_while_modules_are_imported_is_one_line():
+    """At whatever moment: here each time that a module is imported, the first, the second, and so on."""
+    script = (
+        "import builtins, os, signal, sys\n"
+        "from gossamer.cli import main\n"
+        "imports, inside = int(sys.argv.pop()), builtins.__import__\n"
+        "class Lock:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT)\n"  # as in a callback, where nothing can be raised
+        "def imported(*given):\n"
+        "    global imports\n"
+        "    imports -= 1\n"
+        "    if not imports: Lock()\n"
+        "    return inside(*given)\n"
+        "builtins.__import__ = imported\n"
+        "sys.argv = ['gossamer', 'members', 'nobody', '--wait', '0.1']\n"
+        "main()"
+    )
+    for imports in (1, 20, 300):
+        command = [sys.executable, "-c", script, str(imports)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (130, "gossamer: interrupted\n")
+
+
 def test_a_shell_completes_commands():
     env = os.environ | {"_GOSSAMER_COMPLETE": "complete_bash", "COMP_WORDS": "gossamer do", "COMP_CWORD": "1"}
     script = "from gossamer.cli import main; import sys; sys.argv = ['gossamer']; main()"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -300,5 +301,35 @@ def test_real_processes_with_losses_and_a_map_installed_from_the_command_line(tm
                 assert stats["lost"] == {}
                 assert stats["channels"]["map"] == 1
                 assert len(stats["channels"]["listening"]) == 1
+
+    run(story())
+
+
+def test_a_slow_reader_of_many_channels_slows_the_sender_and_loses_nothing():
+    """All channels together have no more in flight than peers keep, and each has its turn at the reader."""
+    channels, turns, payloads = 16, 50, [bytes(60_000)] * 10
+    rules = tuple(Rule(f"s.{n}", n + 1) for n in range(channels))
+
+    async def story():
+        shared = settings()
+        slow = replace(shared, queue_bytes=2 << 20)
+        async with gossamer.join(GROUP, slow) as reader, gossamer.join(GROUP, shared) as group:
+            await until(lambda: len(group.members()) == 2)
+            heard = reader.subscribe("s.*")
+            group.install_channels(ChannelMap(1, channels + 1, rules))
+            assert await group.channels_used(timeout=30)
+            got: list[Any] = []
+
+            async def read() -> None:
+                async for batch in heard.batches():
+                    got.extend(item if isinstance(item, gossamer.Lost) else None for item in batch)
+                    await asyncio.sleep(0.04)
+
+            reading = asyncio.ensure_future(read())
+            for turn in range(turns * channels):
+                await group.publish_many(f"s.{turn % channels}", payloads)
+            await until(lambda: len(got) >= turns * channels * len(payloads) or any(got))
+            assert not any(got)
+            reading.cancel()
 
     run(story())

@@ -124,6 +124,34 @@ def test_a_member_that_is_killed_continues_where_it_stopped(tmp_path: Path):
     run(story())
 
 
+def test_a_member_that_resumes_and_leaves_at_once_keeps_nobody_waiting_for_numbers_that_it_left_out(tmp_path: Path):
+    """Only it can say that they never were; the others would wait for them until they lose patience."""
+
+    async def story() -> None:
+        place = settings(loss_patience=10.0)
+        slow = settings(address=place.address, tuning={"gossip_period": 1.0})  # to ask for what peers do not have
+        async with (
+            logger(GROUP_OF_CHILDREN, tmp_path / "log", slow),
+            gossamer.join(GROUP_OF_CHILDREN, place) as group,
+        ):
+            await until(group.loggers)
+            heard = group.subscribe(">", losses="report")
+            with Child(place, "billing") as first:
+                (me,) = await asyncio.to_thread(first.hear)
+                first.say("mine")
+                assert payloads(await collect(heard, 1)) == [b"mine"]
+                first.kill()
+            again = settings(address=place.address, name="billing", tuning=AGAIN)
+            async with gossamer.join(GROUP_OF_CHILDREN, again) as second:
+                assert second.me == me
+                second.publish("n", b"mine again")
+            (event,) = await collect(heard, 1)
+            assert (event.sender, event.payload) == (me, b"mine again")
+            assert event.seqno > 1
+
+    run(story())
+
+
 def test_a_name_that_is_in_use_is_refused(tmp_path: Path):
     async def story() -> None:
         place = settings(name="billing", tuning=AGAIN)

@@ -4,19 +4,36 @@ Exit codes: 0 success; 1 the command ran and the answer is bad (a violation, a c
 unreadable input, with one line on standard error and no traceback.
 """
 
+from __future__ import annotations
+
+import os
+import signal
 import sys
-from typing import Any, NoReturn, cast
+
+TYPE_CHECKING = False  # nothing is imported here that takes long: an interrupt meanwhile would be a traceback
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 def main() -> None:
     """The entry point of `gossamer`."""
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, and stays so
+    if interruptible:
+        signal.signal(signal.SIGINT, _end_at_once)
     try:
-        _main()
+        _main(interruptible)
     except KeyboardInterrupt:  # before there was anything to interrupt
         _fail("gossamer: interrupted", 130)
 
 
-def _main() -> None:
+def _end_at_once(*_: object) -> None:
+    """While modules are imported there is nothing to clean up; an exception in the midst of that may be swallowed, with
+    a traceback, by whatever Python is doing just then."""
+    os.write(2, b"gossamer: interrupted\n")
+    os._exit(130)
+
+
+def _main(interruptible: bool) -> None:
     import typer
 
     from gossamer.cli.app import app
@@ -36,11 +53,14 @@ def _main() -> None:
     # click's UsageError, wherever this version of typer keeps it
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     try:
+        if interruptible:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         status = app(standalone_mode=False)
     except usage_error as error:
+        shown: Any = error
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gossamer"
-        says = str(cast(Any, error).format_message()).rstrip(".")
+        says = str(shown.format_message()).rstrip(".")
         if not says:
             sys.exit(2)  # no command was given: the help has been shown
         _fail(f"{command}: {says}; see {command} --help")

@@ -17,7 +17,18 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli import bench_network
-from gossamer.cli.options import Address, AsJson, Impair, Insecure, Interface, Key, run, settings_from, transport_from
+from gossamer.cli.options import (
+    Address,
+    AsJson,
+    Impair,
+    Insecure,
+    Interface,
+    Key,
+    run,
+    run_for_ever,
+    settings_from,
+    transport_from,
+)
 from gossamer.cli.progress import waiting
 from gossamer.live.group import Group, Lost
 from gossamer.live.subscription import Blocked, Undo
@@ -80,7 +91,7 @@ def bench(
 
 def _over_network(side: Side, settings: Settings, size: int, seconds: float, as_json: bool) -> int:
     if side is Side.SERVE:
-        return run(bench_network.serve(settings))
+        return run_for_ever(bench_network.serve(settings)) or 0
     return bench_network.conclude(run(bench_network.measure(settings, size, seconds)), as_json)
 
 

@@ -240,10 +240,12 @@ def _summary(found: dict[str, Any]) -> Table:
 
 
 def _senders(senders: dict[str, Any]) -> Table:
-    table = Table("sender", "packets", "held", "collected", "oldest", title="senders", title_justify="left")
-    for name, sender in senders.items():
+    titles = ("name", "sender", "packets", "held", "collected", "oldest")
+    table = Table(*titles, title="senders", title_justify="left")
+    for number, sender in senders.items():
         held, collected = _ranges(sender["held"]), _ranges(sender["collected"])
-        table.add_row(name, f"{sender['packets']:,}", held, collected, ago(sender.get("oldest_ns")))
+        name = escape(sender.get("name", ""))
+        table.add_row(name, number, f"{sender['packets']:,}", held, collected, ago(sender.get("oldest_ns")))
     return table
 
 

@@ -72,7 +72,8 @@ def members(
         table = Table("name", "member", "address", "", "up", "knows", title=f"group {group}", title_justify="left")
         for profile in profiles:
             role = "logger" if profile["logger"] else ""
-            knows = f"{len(profile['members'])} members"
+            others = len(profile["members"])
+            knows = "1 member" if others == 1 else f"{others} members"
             table.add_row(
                 profile["name"], str(profile["member"]), profile["address"], role, f"{profile['uptime']:.0f} s", knows
             )

@@ -193,3 +193,7 @@ class Rung:
     def unlogged(self, stream: int) -> int:
         """The last packet of `stream`, one of this member's, that was not kept until a logger had it; or -1."""
         return -1
+
+    def unexplained(self) -> bool:
+        """Whether there are numbers of earlier lives of this member that others may await, once it has gone."""
+        return False

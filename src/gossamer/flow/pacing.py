@@ -20,7 +20,7 @@ from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.reports import Reports
-from gossamer.flow.stream_pace import Spacing, StreamPace
+from gossamer.flow.stream_pace import Flight, Spacing, StreamPace
 
 
 class PacedFlow(Pace):
@@ -31,7 +31,8 @@ class PacedFlow(Pace):
         settings = ladder.settings
         self._spacing = Spacing(settings.rate_limit)
         self._reports = Reports(ladder, settings.reach // 2) if settings.window else None
-        first = StreamPace(ladder, 0, self._spacing, self.room)
+        self._flight = Flight(settings)
+        first = StreamPace(ladder, 0, self._spacing, self._flight, self.room)
         self._paces = {0: first}
         if first.controller is not None:
             ladder.repair_queue.paced_by(RepairShare(first.bucket, first.controller.is_limiting))
@@ -86,7 +87,7 @@ class PacedFlow(Pace):
         """Take what may not go yet, or has others in front of it."""
         pace = self._paces.get(channel)
         if pace is None:
-            pace = self._paces[channel] = StreamPace(self.ladder, channel, self._spacing, self.room)
+            pace = self._paces[channel] = StreamPace(self.ladder, channel, self._spacing, self._flight, self.room)
             pace.view_changed(now, out)
         return pace.admit(now, bodies, out)
 
@@ -129,3 +130,4 @@ class PacedFlow(Pace):
         pace = self._paces.get(report.channel)
         if pace is not None:
             pace.reported(now, source, report, out)
+            self._flight.release(now, out)

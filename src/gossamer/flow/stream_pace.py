@@ -15,6 +15,7 @@ from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import SeenReport
 from gossamer.core.packets import Run
 from gossamer.core.parts import PaceLimits
+from gossamer.core.settings import ProtocolSettings
 from gossamer.flow.bucket import Bucket
 from gossamer.flow.rate import TRIAL_S, RateController
 from gossamer.flow.window import Window
@@ -40,17 +41,63 @@ class Spacing:
         self.free_at = at + self.interval
 
 
+class Flight:
+    """What all channels of a member have in flight together: peers keep packets in one buffer, whatever their channel.
+
+    Each channel has a window of its own, but what is not seen yet in all of them must be within the `reach` of
+    receivers that lose it; and while one channel waits for a receiver that is about to lose something, the others must
+    not push it out of the buffer.
+    """
+
+    def __init__(self, settings: ProtocolSettings) -> None:
+        self._reach = settings.reach
+        self._stride = Window.stride(settings.window)
+        self.paces: list[StreamPace] = []
+        self.is_shared = False
+
+    def add(self, pace: "StreamPace") -> None:
+        """There is one more channel: its part of the reach is for what a receiver has not seen, half of it.
+
+        As much again is for what it misses of what it saw.
+        """
+        self.paces.append(pace)
+        self.is_shared = len(self.paces) > 1
+        for window in [pace.window for pace in self.paces if pace.window is not None]:
+            window.reach = self._reach // 2 // len(self.paces)
+
+    def room(self, own: int) -> float:
+        """How many packets may still go in a channel with `own` in flight.
+
+        Its part is its own in any case: a receiver that is dead in one channel must not stop the others. Receivers
+        report a stride at a time, so there is room for two.
+        """
+        if not self.is_shared or not self._reach:
+            return inf
+        part = max(self._reach // len(self.paces), 2 * self._stride) - own
+        return max(part, self._reach - sum([pace.in_flight() for pace in self.paces]))
+
+    def is_held(self, now: float) -> bool:
+        """Whether a channel waits for a receiver that is about to lose something; it looks whether it still does."""
+        return self.is_shared and any(pace.holds(now) for pace in self.paces)
+
+    def release(self, now: float, out: Effects) -> None:
+        """A receiver has seen something: what waits may go."""
+        for pace in self.paces if self.is_shared else ():
+            pace.release(now, out)
+
+
 class StreamPace:
     """The queue of what is published to one channel and may not be sent yet, and the window of its receivers."""
 
-    def __init__(self, ladder: Ladder, channel: int, spacing: Spacing, room: Callable[[], int]) -> None:
+    def __init__(self, ladder: Ladder, channel: int, spacing: Spacing, flight: Flight, room: Callable[[], int]) -> None:
         """`room` is how many more packets the member's queue takes."""
         settings = ladder.settings
         self._ladder, self._channel, self._stream = ladder, channel, stream_of(ladder.me, channel)
         self._spacing, self._room = spacing, room
         self.queue: deque[bytes] = deque()
-        half = settings.reach // 2  # for what a receiver has not seen, as much again for what it misses of what it saw
-        self.window = Window(settings.window, settings.patience, half) if settings.window else None
+        self.window = Window(settings.window, settings.patience) if settings.window else None
+        self._flight = flight
+        flight.add(self)
         self.controller = RateController() if settings.congestion != "none" else None
         self.bucket = Bucket(inf)
         self._held_by = "application"
@@ -63,6 +110,19 @@ class StreamPace:
             self._follow_paths(now)
             if self.queue and self._ladder.is_member:
                 self._release(now, out)
+
+    def holds(self, now: float) -> bool:
+        """Whether this channel still waits for a receiver that is about to lose something."""
+        return self.window is not None and self.window.holds and self._is_shut(now, self.window) and self.window.holds
+
+    def in_flight(self) -> int:
+        """What receivers that are waited for have not seen yet."""
+        return 0 if self.window is None else self._head() - self.window.floor
+
+    def release(self, now: float, out: Effects) -> None:
+        """Send what may go now."""
+        if self.queue:
+            self._release(now, out)
 
     def _receivers(self) -> list[int]:
         return self._ladder.roster.others(self._channel)
@@ -153,6 +213,8 @@ class StreamPace:
             most = min(most, settings.admission - len(self._ladder.buffer))
         if self.window is not None:
             most = min(most, self.window.floor + settings.window - self._head())
+            if self._flight.is_shared:
+                most = int(min(most, self._flight.room(self.in_flight())))
         return most if self.controller is None else self._within_rate(now, wanted, most)
 
     def _within_rate(self, now: float, wanted: Sequence[bytes], most: int) -> int:
@@ -173,8 +235,7 @@ class StreamPace:
         if self._ladder.full():
             self._held_by = "logger"
             return settings.gossip_period  # what no logger has acknowledged fills the send buffer
-        logged = bool(self._ladder.roster.loggers)
-        if self.window is not None and self.window.closed(now, self._head(), logged=logged):
+        if self.window is not None and self._window_closed(now, self.window):
             self._held_by = "window"
             return self.window.again()
         if self.controller is not None and not self.bucket.has_room(now):
@@ -182,6 +243,16 @@ class StreamPace:
             self.controller.had_to_wait(now)
             return max(self.bucket.wait(now) + _TOGETHER_S, self._spacing.free_at - now)
         return max(0.0, self._spacing.free_at - now)
+
+    def _window_closed(self, now: float, window: Window) -> bool:
+        """By the receivers of this channel, or by those of all of them."""
+        if self._is_shut(now, window):
+            return True
+        flight = self._flight
+        return flight.is_shared and (flight.room(self.in_flight()) <= 0 or flight.is_held(now))
+
+    def _is_shut(self, now: float, window: Window) -> bool:
+        return window.closed(now, self._head(), logged=bool(self._ladder.roster.loggers))
 
     def _head(self) -> int:
         """The next number of the stream."""

@@ -34,16 +34,17 @@ class Window:
         "_held_for",
         "_not_before",
         "_patience",
-        "_reach",
         "_reported",
         "floor",
         "lagging",
+        "reach",
         "size",
     )
 
     def __init__(self, size: int, patience: float, reach: int = 0) -> None:
         self.size = size
-        self._reach = reach
+        self.reach = reach
+        """How far behind a receiver can be without losing anything, if there is no logger."""
         self.floor = 0
         """Every receiver that is followed has seen everything below."""
         self.lagging: dict[int, None] = {}
@@ -64,7 +65,7 @@ class Window:
 
     def closed(self, now: float, head: int, *, logged: bool = True) -> bool:
         """Whether the packet `head` has to wait; `logged` if there is a logger for receivers that are let go."""
-        if self.lagging and self._reach and not logged:
+        if self.lagging and self.reach and not logged:
             self._hold_for(now, head)
         if not self._shut(head):
             return False
@@ -73,6 +74,11 @@ class Window:
         self._let_go(now, head, logged)
         self._settle(head)
         return self._shut(head)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the sender waits for one that is about to lose something."""
+        return bool(self._held_for)
 
     def again(self) -> float:
         """How long to wait, without a report, before asking again."""
@@ -134,7 +140,7 @@ class Window:
     def _hold_for(self, now: float, head: int) -> None:
         """Receivers that move and have just come to the end of the reach: one beyond it has lost something anyway."""
         for member in self.lagging:
-            beyond = head - self._reported[member] - self._reach
+            beyond = head - self._reported[member] - self.reach
             if 0 <= beyond < self.size and member not in self._given_up and self._moves(now, member):
                 self._held_for[member] = None
 

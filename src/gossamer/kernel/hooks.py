@@ -34,6 +34,7 @@ class Hooks:
     stabilized: Sequence[Any] = ()
     started: Sequence[Any] = ()
     unconfirmed: Sequence[Any] = ()
+    unexplained: Sequence[Any] = ()
     unlogged: Sequence[Any] = ()
     view_changed: Sequence[Any] = ()
 

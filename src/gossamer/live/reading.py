@@ -33,11 +33,19 @@ class Reading:
         self._expected = 0
         self._channels: dict[int, socket.socket] = {}
         self._wanted = self._listens = self._count = 1
+        self._begun = 0
 
     def begin(self) -> None:
-        """Read all."""
+        """Read all, each time beginning with another one.
+
+        The kernel offers them in the order in which they are added: if the application soon has enough again, those at
+        the end would never be read, and their senders would not wait for ever.
+        """
         self._on = True
-        for sock in (self._transport.multicast, *self._channels.values()):
+        sockets = [self._transport.multicast, *self._channels.values()]
+        first = self._begun % len(sockets)
+        self._begun += 1
+        for sock in sockets[first:] + sockets[:first]:
             self._read_aloud(sock)
         self._read_letters(True)
 

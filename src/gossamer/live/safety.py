@@ -121,6 +121,7 @@ class Safety:
         try:
             async with asyncio.timeout(0 if self._member.is_offline else timeout):
                 await self.flush(durable=True, timeout=None)
+                await self._is_explained()
                 await self._all_have_it()
                 self._all_was_sent()
                 await self._others_can_do_without()
@@ -128,6 +129,11 @@ class Safety:
             self._member.stats["left before everything was sent or logged"] += 1
             return None if reported and isinstance(error, NotDurable) else self._unsent(group)
         return None
+
+    async def _is_explained(self) -> None:
+        """Numbers that this member left out when it came back: others would wait for them when nobody can be asked."""
+        stack = self._stack
+        await self._waiting.until(lambda: not stack.unexplained() or not stack.awaits_loggers())
 
     async def _all_have_it(self) -> None:
         """Where nothing is logged, nobody else may be able to repair what this member published."""

@@ -260,6 +260,8 @@ class Logger(Keeper):
             if new:
                 self.never_sent.setdefault(sender, RangeSet()).update(new)
                 out.append(Multicast(NeverSent({sender: new}), channel=channel_of(sender)))
+            if known:
+                out.append(Unicast(source, NeverSent({sender: RangeSet(known)})))  # we know: it may leave
 
     def _sweep(self, now: float, out: Effects) -> None:
         self._arrivals.tidy(self._log)

@@ -6,6 +6,10 @@ derived from the logger's gossip instead, if it gossips (000 §5.2). Where reque
 (`request_packets`), nothing is repeated that is newer than the latest acknowledgement while these go on: such a logger
 is only slow, and would be slower for it.
 
+A member that comes back without its memory leaves numbers out, of which it alone can say that they never were. A logger
+asks it for them when peers do not have them. Until one has, it had better not leave (`unexplained`): a logger that has
+not asked after a while is told, until it says that it knows.
+
 Once there was a logger, packets are kept whether or not there is one now: it may be restarted, or cut off. What happens
 when there is no more room is a choice (`when_unlogged`).
 """
@@ -15,14 +19,16 @@ from collections.abc import Mapping
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import PEER, owner_of, stream_of
 from gossamer.core.ladder import UNLIMITED, Effects, Ladder, MessageHandler
-from gossamer.core.messages import Ack, Gossip, Repair
-from gossamer.core.packet_sets import among
+from gossamer.core.messages import Ack, Gossip, NeverSent, Repair
+from gossamer.core.packet_sets import Horizon, among
 from gossamer.core.packets import Packet, Run
 from gossamer.core.parts import Keeper
 from gossamer.core.ranges import RangeSet
 from gossamer.logging.unlogged import Unlogged
 
 _NOTHING = RangeSet()
+_PEERS_ROUNDS = 10
+"""After so many rounds peers have given a logger what they have of an earlier life of its sender."""
 
 
 class SendBuffer(Keeper):
@@ -32,12 +38,14 @@ class SendBuffer(Keeper):
         super().__init__(ladder)
         self._streams: dict[int, Unlogged] = {ladder.me: Unlogged(ladder.settings.log_copies)}
         self._expects_logger = ladder.settings.durable
+        self._unexplained: Horizon = {}  # by stream: our first number, if no logger knows what became of those below
+        self._explains_at = 0.0
         self._answered = True  # whether a logger has been heard since the last repetition
         self._timer = ladder.timer(self._tick)
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Acknowledgements, said and derived."""
-        return {Ack: self._acknowledged, Gossip: self._gossiped}
+        return {Ack: self._acknowledged, Gossip: self._gossiped, NeverSent: self._was_told}
 
     def full(self) -> str:
         """The send buffer is bounded. Nobody waits for loggers that have all left for good."""
@@ -70,9 +78,16 @@ class SendBuffer(Keeper):
         if self._expects_logger or self.ladder.roster.loggers:
             self._expects_logger = True
             self._streams[sender].keep(run)
+            if run[0].seqno == self.ladder.first_number > 0:
+                self._unexplained[sender] = self.ladder.first_number
+                self._explains_at = now + _PEERS_ROUNDS * self.ladder.settings.gossip_period
             self._timer.arm(now + self.ladder.settings.retry_period)
         else:
             self._streams[sender].let_go = run[-1].seqno
+
+    def unexplained(self) -> bool:
+        """Whether no logger knows that there is nothing to come of an earlier life of ours."""
+        return bool(self._unexplained)
 
     def kept_of(self, sender: int, numbers: RangeSet) -> RangeSet:
         """Our own packets that are not logged."""
@@ -120,8 +135,17 @@ class SendBuffer(Keeper):
                 self._has(source, stream_of(self.ladder.me, channel), 0, last)
             self._go_on(now, out)
 
+    def _was_told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
+        """A logger knows what became of these. That is no acknowledgement: anybody may have told it."""
+        for sender in [sender for sender in message.numbers if sender in self._unexplained]:
+            earlier = RangeSet.span(0, self._unexplained[sender] - 1)
+            if source in self.ladder.roster.loggers and not earlier.difference(message.numbers[sender]):
+                del self._unexplained[sender]
+
     def _has(self, logger: int, sender: int, first: int, last: int) -> None:
         self._answered = True
+        if first < self._unexplained.get(sender, -1) <= last + 1:
+            del self._unexplained[sender]
         if sender in self._streams and sender in self.ladder.own:  # an ack beyond its last is broken or hostile
             self._streams[sender].has(logger, first, min(last, self.ladder.own[sender].next - 1))
 
@@ -137,8 +161,15 @@ class SendBuffer(Keeper):
             for sender, stream in self.ladder.own.items():
                 if sender in self._streams:
                     self._streams[sender].age(stream.next)
-        if self.buffered():
+            if now >= self._explains_at:
+                self._explain(out)
+        if self.buffered() or self._unexplained:
             self._timer.set(now + self.ladder.settings.retry_period)
+
+    def _explain(self, out: Effects) -> None:
+        past = {sender: RangeSet.span(0, first - 1) for sender, first in self._unexplained.items()}
+        if past:
+            out.extend(Unicast(logger, NeverSent(past)) for logger in self._whom())
 
     def _go_on(self, now: float, out: Effects) -> None:
         """Half of what was repeated has come: repeat more."""

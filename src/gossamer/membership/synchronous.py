@@ -316,6 +316,7 @@ class Synchronous(Membership):
 
     def _close(self) -> None:
         self._part = self._change = None
+        self._freshness = -1  # no view has us in it any more, whatever comes late
         self._beating.set(inf)
         self._retrying.set(inf)
 

@@ -231,9 +231,11 @@ class Acknowledged(RepairRung, Keeper):
         self._acknowledge(run, out)
 
     def _acknowledge(self, run: Run, out: Effects) -> None:
-        sender = run[0].sender
-        if sender not in self.ladder.own:
-            out.append(Unicast(owner_of(sender), Ack({sender: RangeSet.span(run[0].seqno, run[-1].seqno)})))
+        """But not what is above the end of a stream, of which nothing was taken in: its turn is in the next view."""
+        sender, first = run[0].sender, run[0].seqno
+        last = min(run[-1].seqno, self.ladder.streams.of(sender).last)
+        if first <= last and sender not in self.ladder.own:
+            out.append(Unicast(owner_of(sender), Ack({sender: RangeSet.span(first, last)})))
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Wait for the source."""

@@ -84,5 +84,6 @@ def _is_safe(stack: Automaton | None) -> bool:
     if not stack.order.may_go():
         return False
     if stack.awaits_loggers():
-        return all(stack.settled(channel_of(stream)) >= own.next for stream, own in stack.own.items())
+        logged = all(stack.settled(channel_of(stream)) >= own.next for stream, own in stack.own.items())
+        return logged and not stack.unexplained()
     return not stack.settings.repair or not stack.unconfirmed()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gossamer.core.ids import owner_of
 from gossamer.core.packet_sets import PacketSets
 from gossamer.core.ranges import RangeSet
 from gossamer.store import open_store
@@ -42,9 +43,12 @@ def _survey(path: Path, verify: bool, progress: Progress) -> dict[str, Any]:
         held, collected = store.held(), store.collected()
         consumers = {consumer.name: _consumer(consumer, held) for consumer in store.consumers()}
         senders = {}
+        names = store.names()
         for sender in sorted(held.keys() | collected.keys()):
             numbers = held.get(sender, RangeSet())
-            senders[str(sender)] = _sender(numbers, collected.get(sender, RangeSet())) | _times(store, sender, numbers)
+            about: dict[str, Any] = {"name": names.get(owner_of(sender), "") if store.has_channels else ""}
+            about |= _sender(numbers, collected.get(sender, RangeSet()))
+            senders[str(sender)] = about | _times(store, sender, numbers)
         return {
             "store": str(path),
             "group": store.group,

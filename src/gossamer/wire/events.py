@@ -251,8 +251,9 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
         return bodies if sum(map(len, bodies)) == size * len(bodies) else []
     bodies = []
     for at in range(start, start + count * each, each):
-        body = b"".join((head, *payloads[at : at + each]))
-        if len(body) != size or len(set(map(len, payloads[at : at + each]))) > 1:
+        part = payloads[at : at + each]
+        body = b"".join((head, *part))
+        if len(body) != size or len(set(map(len, part))) > 1:
             break
         bodies.append(body)
     return bodies
