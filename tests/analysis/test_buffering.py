@@ -126,3 +126,7 @@ def test_bad_input_names_value_and_range(call, message):
     """Bad input is refused in one line that says what is wrong."""
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_what_all_members_together_just_reach_is_reached():
+    assert buffering.copies_needed(4, 1e-8, 0.01) == 4

@@ -18,4 +18,5 @@ def failure(n: int, copies: float, loss: float) -> float:
 @lru_cache(maxsize=10_000)
 def copies_needed(n: int, wanted: float, loss: float) -> int | None:
     """Fewest copies for which the probability of failure is at most `wanted`; None if n copies are not enough."""
+    wanted *= 1 + 1e-9  # what all members together just reach must not fail by a rounding error
     return next((copies for copies in range(n + 1) if failure(n, copies, loss) <= wanted), None)
