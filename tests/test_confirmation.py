@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.core.inputs import ConfirmAsked, Heard, LeaveAsked
-from gossamer.core.messages import Confirm, Confirmed, Data, Heartbeat, Leave
+from gossamer.core.messages import Confirm, Confirmed, Data, Heartbeat, Leave, Repair
 from tests.papers.hand import Letter, Table
 
 LIVE_KINDS = ["rpbcast", "pbcast", "basic"]
@@ -42,6 +42,18 @@ def test_the_question_shows_a_member_which_packets_it_lacks_and_it_is_waited_for
     table.wait(5.0)
     assert table.numbers(2, 0) == [0, 1, 2]
     assert table.stacks[0].unconfirmed() == {}
+
+
+def test_what_a_member_lacks_is_sent_with_the_question_until_it_has_everything():
+    table = Table("srm", 3, membership="sponsored")
+    table.publish(0, 3)
+    table.take(Data)
+    table.step(0, ConfirmAsked())
+    for _ in range(4):  # nothing but questions, answers and what comes with them gets through
+        table.pass_on(lambda letter: isinstance(letter.message, Confirm | Confirmed | Repair))
+        table.pass_on(lambda letter: isinstance(letter.message, Confirm | Confirmed | Repair))
+        table.wait(table.settings.gossip_period, pass_on=False)
+    assert table.numbers(1, 0) == table.numbers(2, 0) == [0, 1, 2]
 
 
 def test_only_those_that_have_not_answered_are_asked_again_until_the_member_leaves():

@@ -2,17 +2,18 @@
 
 Gossip tells it in the end, but with many members that takes many rounds. So the member asks all of them at once, after
 its last packet and on the same way, and then, each round, those that have not said that they have everything. The
-question tells the last number: a member that lacks the last packets learns of them while their sender is there.
+question tells the last number: a member that lacks the last packets learns of them while their sender is there. What
+one lacks first is sent with the next question: a repair that waits longer the less it hears may not come in time.
 """
 
 from collections.abc import Mapping
 from math import inf
 
 from gossamer.core.effects import Multicast, Unicast
-from gossamer.core.ids import channel_of, stream_of
+from gossamer.core.ids import PEER, channel_of, stream_of
 from gossamer.core.inputs import ConfirmAsked
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung
-from gossamer.core.messages import Confirm, Confirmed
+from gossamer.core.messages import Confirm, Confirmed, Repair
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.timers import Timer
 
@@ -71,7 +72,11 @@ class Confirmation(Rung):
 
     def _ask_again(self, now: float, out: Effects) -> None:
         waiting_for = self._lacking()
-        out.extend(Unicast(member, self._question(sender)) for member, (sender, _) in waiting_for)
+        for member, (sender, has) in waiting_for:
+            lacks = self.ladder.buffer.get(sender, has + 1) if sender in self._has.get(member, {}) else None
+            if lacks is not None:
+                out.append(Unicast(member, Repair(lacks, PEER)))
+            out.append(Unicast(member, self._question(sender)))
         if waiting_for and self._timer is not None:
             self._timer.set(now + self.ladder.settings.gossip_period)
 

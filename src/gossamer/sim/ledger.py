@@ -48,7 +48,7 @@ class Ledger:
         self.again = 0
         """Deliveries that were undone."""
         self.by_phase = {"first_pass": 0, "peer": 0, "logger": 0}
-        self._placed = [array("q") for _ in range(members)]  # of each delivery: sender, seqno, and its place
+        self._placed: list[list[int]] = [[] for _ in range(members)]  # of each delivery: sender, seqno, and its place
 
     def published(self, now: float, packet: Packet, owed_to: Sequence[int]) -> None:
         """`packet` exists, and these members are owed it."""
