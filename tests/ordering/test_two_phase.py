@@ -26,9 +26,9 @@ CHANNELS = [
 ]
 SCENARIOS: dict[str, dict[str, Any]] = {
     "static": {},
-    "loss of 20%": {"loss": 0.2, "protocol": {"gc_rounds": 20}},  # of 25,000 deliveries, 10 rounds lost one
+    "loss of 20%": {"loss": 0.2},
     "channels": {"channel": CHANNELS},
-    "channels and a loss of 20%": {"channel": CHANNELS, "loss": 0.2, "protocol": {"gc_rounds": 20}},
+    "channels and a loss of 20%": {"channel": CHANNELS, "loss": 0.2},
     "one by one": {"protocol": {"dissemination": "copies"}},
     "comes and goes": {"fault": [go(5, 1.0), come(5, 2.5), come(4, 3.0)]},
     "a sender goes": {"fault": [go(1, 1.0)]},
