@@ -42,20 +42,25 @@ def test_a_heal_fills_a_link_and_does_not_overflow_it(tmp_path, far, queue, drop
     away = [f"right,{member},0.0001" for member in members[2:]]
     lines = [f"members: {','.join(members)}", "left,right,0.01,0,100e6", *near, *away]
     (tmp_path / "sides.edges").write_text("\n".join(lines) + "\n", "ascii")
-    result = simulate(
-        parse(
-            {
-                "duration": 2.0 + CUT_S + 1.0,
-                "topology": {"kind": "file", "path": "sides.edges", "queue": queue},
-                "traffic": {"rate": RATE, "size": 1000},
-                "protocol": AS_LIVE_GROUPS_HAVE_IT,
-                "fault": [{"at": 2.0, "kind": "cut", "link": [0, 1], "for": CUT_S}],
-            },
-            str(tmp_path),
+    drops = repairs = 0
+    for seed in (1, 2, 3):  # one of them says little: what a queue drops differs by a factor of three
+        result = simulate(
+            parse(
+                {
+                    "seed": seed,
+                    "duration": 2.0 + CUT_S + 1.0,
+                    "topology": {"kind": "file", "path": "sides.edges", "queue": queue},
+                    "traffic": {"rate": RATE, "size": 1000},
+                    "protocol": AS_LIVE_GROUPS_HAVE_IT,
+                    "fault": [{"at": 2.0, "kind": "cut", "link": [0, 1], "for": CUT_S}],
+                },
+                str(tmp_path),
+            )
         )
-    )
-    caught_up = result["virtual_seconds"] - 0.5 - 2.0 - CUT_S  # it ends half a second after the last delivery
-    assert result["packets"]["lost"] == 0
-    assert not result["outstanding"]
-    assert result["queue_drops"] <= dropped * result["repairs"]["sent"]
-    assert caught_up <= 1.7 * far * MISSED / (LINK - RATE)
+        caught_up = result["virtual_seconds"] - 0.5 - 2.0 - CUT_S  # it ends half a second after the last delivery
+        assert result["packets"]["lost"] == 0
+        assert not result["outstanding"]
+        assert caught_up <= 1.7 * far * MISSED / (LINK - RATE)
+        drops += result["queue_drops"]
+        repairs += result["repairs"]["sent"]
+    assert drops <= dropped * repairs
