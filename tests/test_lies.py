@@ -204,6 +204,15 @@ def test_a_lie_does_not_take_the_place_of_what_was_sent_while_a_member_was_away(
     assert has_everything(table, FAR + 106)
 
 
+def test_what_comes_after_a_long_loss_is_taken_in_when_it_goes_on():
+    table = table_of()
+    publish_without(table, READER, FAR)
+    for _ in range(2):
+        table.publish(SENDER)
+        table.pass_on(lambda letter: isinstance(letter.message, Data))
+    assert table.stacks[READER].streams[SENDER].received(RangeSet.span(1, 2 * FAR)) == RangeSet.span(FAR + 1, FAR + 2)
+
+
 def test_a_lie_is_not_in_the_log_of_a_logger_that_ends_before_it_can_ask():
     table = table_of()
     lie_to_all(table, Data(Packet(SENDER, FAR, LIE)))

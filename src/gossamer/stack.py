@@ -306,11 +306,11 @@ class Stack:
                 return
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS:
-            if self.order.is_full():
-                return  # it would have to wait
-            if stream.is_leap(happened.first):
-                self.gaps.learn(now, sender, happened.last, out)
-                return  # as if it had been lost: a lie that far ahead must not take the place of the true packet
+            if self.order.is_full() or self.gaps.leaps(now, happened, stream, out):
+                return  # it has to wait
+            if (leapt := stream.continued_by(happened.first)) is not None:
+                self._received(now, Received(happened.source, leapt, FIRST_PASS), out)
+                before = stream.next
         if happened.phase == FIRST_PASS and stream.is_ahead_of(now, happened.last):
             asked = self.gaps.doubt(now, sender, happened.first, out)
             if asked and stream.abandoned.around(happened.first - 1) is not None:

@@ -19,6 +19,7 @@ from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import RATE_MAX, Stream, Streams
 
 if TYPE_CHECKING:
+    from gossamer.core.inputs import Received
     from gossamer.core.ladder import Effects, Rung
     from gossamer.core.parts import Order, Repair
 
@@ -158,6 +159,17 @@ class Gaps:
             gap = stream.learn(last)
             if gap is not None:
                 self.found(now, sender, *gap, out)
+
+    def leaps(self, now: float, happened: "Received", stream: Stream, out: "Effects") -> bool:
+        """Whether these came from too far ahead to be taken in: a lie must not take the place of the true packets.
+
+        They are put aside until others continue them; what is below them is missing.
+        """
+        if not stream.is_leap(happened.first):
+            return False
+        stream.leapt = happened.run
+        self.learn(now, happened.sender, happened.first - 1, out)
+        return True
 
     def found(self, now: float, sender: int, first: int, last: int, out: "Effects") -> None:
         """These exist and were not received."""

@@ -57,6 +57,7 @@ class Stream:
         "at",
         "ended",
         "is_own",
+        "leapt",
         "lied_about",
         "missing",
         "never_sent",
@@ -73,6 +74,8 @@ class Stream:
         """The last number that is taken in, if the stream has ended."""
         self.is_own = False
         """Whether it is a stream of this very member, which nobody else can add to."""
+        self.leapt: Run | None = None
+        """A run that came from far ahead: it is taken in when another continues it."""
         self.lied_about = False
         """Whether anything was ever retracted."""
         self._known: tuple[int, float, float] | None = None  # `next` when we last looked, when that was, and what room
@@ -165,6 +168,7 @@ class Stream:
         self.nexts[self.at] = end + 1
         self._known = end + 1, now, 0.0
         self.lied_about = True
+        self.leapt = None
         self.changed()
         return begin, again
 
@@ -181,6 +185,11 @@ class Stream:
     def is_leap(self, first: int) -> bool:
         """Whether a run that begins at `first` is farther ahead than usual losses explain."""
         return first > self.next + _LEAP_PACKETS
+
+    def continued_by(self, first: int) -> Run | None:
+        """The run that came from far ahead, if what begins at `first` continues it: then it was no lie."""
+        leapt, self.leapt = self.leapt, None
+        return leapt if leapt and leapt[0].seqno == self.next and leapt[-1].seqno + 1 == first else None
 
     def _unheard_since(self, number: int) -> int:
         """The first of the numbers right before `number` of which nothing came."""
