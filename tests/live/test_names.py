@@ -10,11 +10,15 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
 import gossamer
 from gossamer.cli.ids import with_ids
+from gossamer.core.effects import HandLetter
 from gossamer.core.messages import MemberEntry
 from gossamer.live import names
 from gossamer.live.logger_group import logger
+from gossamer.live.mail import NAMES
 from gossamer.live.probe import probe
 from gossamer.wire.fields import ENTRY
 from tests.live.members import GROUP, run, settings, until
@@ -196,3 +200,32 @@ def test_a_reader_of_the_past_that_leaves_at_once_asks_nobody_any_more(tmp_path,
 
     run(story())
     assert "error" not in caplog.text
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000, "-1", "x", ""])
+def test_a_logger_that_tells_names_of_no_numbers_teaches_nothing_and_breaks_nothing(number):
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared) as group:
+            asked = group._names
+            asked._awaited.add(7)
+            before = names.known()
+            group._mail.read(HandLetter(7, NAMES, json.dumps({"names": {number: "liar"}}).encode()))
+            assert names.known() == before
+            assert not asked._awaited
+
+    run(story())
+
+
+def test_a_logger_keeps_as_many_names_in_memory_as_in_its_store(tmp_path):
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path / "log", shared) as keeper, gossamer.join(GROUP, shared) as group:
+            group.publish("a", b"1")
+            await group.flush(30)
+            log = keeper._name_log
+            log._kept = dict.fromkeys(range(2000), "n" * 60)
+            await until(lambda: len(log._kept) < 2000)
+            assert group.me in log._kept
+
+    run(story())

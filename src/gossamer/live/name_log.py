@@ -16,10 +16,12 @@ from gossamer.live.mail import NAMES, NAMES_ASKED, Mail
 from gossamer.live.member import Member
 from gossamer.live.names import known, learn
 from gossamer.live.readers import parse
+from gossamer.store.about import pack_names, unpack_names
 from gossamer.store.contract import StoreError
 
 _LOOK_S = 1.0
 _PATIENCE_S = 0.25
+_DIGITS_MAX = 20
 
 
 class NameLog:
@@ -57,6 +59,8 @@ class NameLog:
         for member, name in named.items():
             self._kept.pop(member, None)
             self._kept[member] = name
+        if named:
+            self._kept = unpack_names(pack_names(self._kept))  # no more than the store keeps
         return bool(named)
 
     def _asked(self, source: int, _: bytes) -> None:
@@ -98,7 +102,7 @@ class AskedNames:
             return
         self._awaited.discard(source)
         for number, name in parse(content, names=dict)["names"].items():
-            if number.isdigit() and isinstance(name, str):
+            if isinstance(name, str) and number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX:
                 learn(int(number), name)
         if not self._awaited:
             for then in list(self._then):
