@@ -14,7 +14,7 @@ def listen(ladder: Ladder, channels: int, horizon: Horizon, out: Effects) -> Non
     after = ladder.order.begins_after({s: last for s, last in horizon.items() if new >> channel_of(s) & 1}, new)
     owed = {s: last for s, last in after.items() if owner_of(s) != ladder.me}
     for stream, last in owed.items():
-        streams.begin_after(stream, last)
+        streams.begin(stream, last + 1)
     out.append(BecomeListener(streams.channels, owed))
 
 
