@@ -169,6 +169,10 @@ class Order(Rung):
         """
         return {stream: max(last, self.ladder.streams.prefix_of(stream)) for stream, last in horizon.items()}
 
+    def done_with(self, stream: int) -> int:
+        """The number up to which this member needs nothing of `stream` any more, whatever becomes of it."""
+        return self.ladder.streams.prefix_of(stream)
+
     def may_go(self) -> bool:
         """Whether this member may leave now: the others do without it. If not, `GoAsked` asks them to."""
         return True
