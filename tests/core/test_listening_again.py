@@ -1,6 +1,7 @@
 """A member that stops listening to a channel and begins again: what it is owed is what it awaits."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from gossamer.core.effects import BecomeListener, Deliver
 from gossamer.core.ids import FIRST_PASS, stream_of
 from gossamer.core.inputs import ListenAsked, Received
 from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.stack import Stack
 
@@ -15,9 +17,9 @@ CHANNEL = 0b10
 STREAM = stream_of(1, 1)
 
 
-def member(ordering: str) -> Stack:
+def member(ordering: str, **more: Any) -> Stack:
     """One that hears the channel, and has received the first ten packets of a stream there."""
-    settings = ProtocolSettings(ordering=ordering, channels=2)
+    settings = ProtocolSettings(ordering=ordering, channels=2, **more)
     made = Stack(0, (0, 1, 2), settings, Random(1), listening=dict.fromkeys(range(3), CHANNEL))
     made.step(0.0, ListenAsked(CHANNEL, {STREAM: -1}))
     made.step(0.1, Received(1, [Packet(STREAM, number, b"") for number in range(10)], FIRST_PASS))
@@ -46,3 +48,13 @@ def test_in_one_order_it_is_owed_what_it_had_and_what_had_not_had_its_turn():
     assert [len(effect.run) for effect in out if isinstance(effect, Deliver)] == [6]
     assert owed_again(stack, horizon=9) == 5
     assert stack.streams[STREAM].start == 6, "they are awaited"
+
+
+def test_what_is_still_in_its_own_buffer_need_not_come_again():
+    stack = member("total", buffering="age", gc_rounds=10)
+    stack.order.turns.hand_over(0.1, STREAM, 0, 5, 0, [])
+    assert owed_again(stack, horizon=9) == 5
+    assert stack.streams[STREAM].received(RangeSet.span(0, 20)).ranges() == [(6, 9)]
+    stack.order.turns.hand_over(0.4, STREAM, 6, 9, 6, out := [])
+    assert [packet.seqno for effect in out if isinstance(effect, Deliver) for packet in effect.run] == [6, 7, 8, 9]
+    assert len(stack.buffer) == 10, "each is kept once"
