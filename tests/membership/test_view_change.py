@@ -55,6 +55,13 @@ def test_several_partitions_at_once_leave_members_that_can_go_on_together():
     assert view.cut[0] == 9
 
 
+def test_what_only_a_member_keeps_that_is_left_out_nobody_keeps():
+    """Member 4 goes because of packet 8, which it alone had; packet 6, which member 3 lacks, goes with it."""
+    view = proposed({1: 6, 2: 6, 3: 5, 4: 8}, {4: RangeSet.span(6, 7)})
+    assert members(view) == [1, 2]
+    assert view.cut[0] == 6
+
+
 def test_a_view_that_some_agreed_to_stands_though_a_member_that_is_not_in_it_has_more():
     """Member 4 was silent when view 4 was proposed without it, and had more all the time: that proves nothing."""
     agreed = NewView(4, 1, [e for e in VIEW.entries if e.member in (0, 1, 2)], {0: 5}, {0: 7, 1: 2, 2: 2}, {0: 0})
