@@ -108,6 +108,7 @@ def with_order(made: Plan) -> Plan:
         PlanEntry("order_messages", cost, "per packet", here, "002 §4.2 Table 2, §5.2"),
         PlanEntry("order_delay", latencies * rtt / 2, "s", path, "002 §4.2 Table 2"),
         PlanEntry("order_load", made.demand.rate * cost, "messages/s", load, "002 §4.1 Graph 4"),
+        PlanEntry("order_beats", 10, "messages/s", "of the primary, 10 in order_patience = 1 s", "002 §5.2"),
         PlanEntry("non_atomic_messages", 1, "per packet", "the place; but for beats", "002 §5.2.1"),
         PlanEntry("non_atomic_delay", rtt, "s", "to the primary, place: 2 latencies; may undo", "002 §5.2.1"),
         PlanEntry("two_phase_messages", two_phase.messages, "per packet", "3 n, by unicast", "002 §4.1 Table 1"),
