@@ -38,7 +38,7 @@ check: $(INSTALLED) ## ruff, mypy and the import contract
 	$(BIN)/lint-imports --no-logo
 
 test: setup browser check ## check, then every test except the long runs
-	$(BIN)/python -m pytest -n 2 -m "not soak" --timeout=600 --durations=10
+	$(BIN)/python -m pytest -n 2 -m "not soak" --timeout=600 --timeout-method=thread --durations=10
 
 thesis: setup ## check the claims about the papers' figures with Spark; report in runs/thesis
 	$(BIN)/gossamer experiment run thesis --out runs/thesis

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.members import hear_interrupts
+
 
 @pytest.fixture
 def started(tmp_path):
@@ -82,7 +84,9 @@ def test_an_interrupt_while_modules_are_imported_is_one_line():
     )
     for imports in (1, 20, 300):
         command = [sys.executable, "-c", script, str(imports)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=hear_interrupts
+        )
         assert (done.returncode, done.stderr) == (130, "gossamer: interrupted\n")
 
 

@@ -8,6 +8,7 @@ real processes, to be killed as any other.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import os
 import signal
@@ -26,6 +27,8 @@ from gossamer.store import StoreError, open_store  # noqa: F401 - lmdb is loaded
 
 CLOCK_JUMPS = {signal.SIGUSR1: 10 * 86_400.0, signal.SIGUSR2: -3600.0}
 """By how many seconds these signals set the clock of a logger."""
+END_S = 60.0
+"""How long a logger may take to end."""
 
 
 @dataclass
@@ -73,7 +76,8 @@ class Nursery:
         """End a logger, and wait until it has."""
         os.kill(pid, by)
         self._alive.discard(pid)
-        await asyncio.to_thread(self._tell, {"wait": pid})
+        answer = json.loads(await asyncio.to_thread(self._tell, {"wait": pid}))
+        assert "error" not in answer, answer["error"]
 
     def _tell(self, command: dict[str, Any]) -> str:
         assert self._process.stdin is not None
@@ -86,19 +90,29 @@ class Nursery:
 def _serve() -> None:
     for line in sys.stdin:
         command = json.loads(line)
-        if "wait" in command:
-            os.waitpid(command["wait"], 0)
-            answer = {"waited": command["wait"]}
-        else:
-            answer = _fork(command)
+        answer = _wait_for(command["wait"]) if "wait" in command else _fork(command)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+
+
+def _wait_for(child: int) -> dict[str, Any]:
+    """Until it has ended; one that does not is ended by force, and says where it was."""
+    end = time.monotonic() + END_S
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGABRT)
+            os.kill(child, signal.SIGCONT)
+            os.waitpid(child, 0)
+            return {"error": f"logger {child} did not end within {END_S:.0f} s"}
+        time.sleep(0.002)
+    return {"waited": child}
 
 
 def _fork(command: dict[str, Any]) -> dict[str, Any]:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
+        faulthandler.enable()
         os.close(reading)
         asyncio.run(_log(command, writing))
         os._exit(0)

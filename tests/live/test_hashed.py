@@ -62,7 +62,8 @@ def test_a_member_that_heard_nothing_for_a_second_gets_what_only_bufferers_keep(
             await asyncio.sleep(0.5)
             standing = [group.stats()["buffer"] for group in groups]
             assert all(one["remembered"] == standing[0]["remembered"] > 300 for one in standing)
-            assert all(one["long_term"] < 0.7 * one["remembered"] for one in standing)
+            kept = sum(one["long_term"] for one in standing) / sum(one["remembered"] for one in standing)
+            assert kept == pytest.approx(5 / MEMBERS, abs=0.05)  # one alone may have more, by the luck of its id
             buffer = groups[0]._member.stack.buffer
             nowhere = {p for p in sent if not set(buffer.bufferers_of(*p)) - {deaf.me}}
             lines[0].impair(Impairments(), Random(1))

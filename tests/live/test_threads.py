@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -92,6 +93,7 @@ def test_a_thread_is_told_when_the_loop_has_stopped_or_closed():
         with pytest.raises(RuntimeError, match="stopped"):
             pool.submit(group.publish, "n", b"").result(timeout=30)
         told = pool.submit(_publish_until_refused, group)
+        loop.run_until_complete(until(lambda: group._outbox.published > 0))  # on a busy machine the thread may be late
         loop.run_until_complete(asyncio.sleep(0.2))
         assert "stopped" in told.result(timeout=30)
         loop.run_until_complete(group.__aexit__(None, None, None))
@@ -101,7 +103,8 @@ def test_a_thread_is_told_when_the_loop_has_stopped_or_closed():
 
 
 def _publish_until_refused(group: gossamer.Group) -> str:
-    while True:
+    end = time.monotonic() + 25
+    while time.monotonic() < end:
         try:
             group.publish("n", b"")
         except gossamer.Full:
@@ -109,6 +112,7 @@ def _publish_until_refused(group: gossamer.Group) -> str:
         except RuntimeError as error:
             if group._outbox.published:
                 return str(error)
+    return "never"
 
 
 # Forked children.

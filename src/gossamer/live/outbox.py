@@ -151,7 +151,20 @@ class Outbox:
             self._check(subject)
         if not self._scheduled:
             self.last_ns = time_ns()
+        try:
+            return self._take(subject, payloads, at)
+        finally:  # also if one of them is no event: those before it are
+            self._send_if_nearly_full()
+
+    def _send_if_nearly_full(self) -> None:
+        if len(self._packer) >= self._nearly_full and self.room():
+            self._close_packet()
+            self._pass_on()
+            self._sent_ns = time_ns()
+        elif not self._scheduled and (self._packer.count or self._bodies):
             self._schedule()
+
+    def _take(self, subject: str, payloads: Sequence[bytes], at: int) -> tuple[int, int]:
         taken = self._packer.add_many(subject, payloads, at)
         taken += self._take_full(subject, payloads, at + taken)
         while at + taken < len(payloads) and self._turn_over(1):

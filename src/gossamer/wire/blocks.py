@@ -108,11 +108,11 @@ class Block:
             self.subjects[subject] = encode_subject(subject)
         self.step = self._width + (self.index is not None)
 
-    def encode(self, count: int) -> bytes:
-        """The bytes of the block, which holds `count` events."""
+    def encode(self, count: int) -> list[bytes]:
+        """The bytes of the block, which holds `count` events, in pieces: a body of 64 KB is joined only once."""
         if not self.step and self.shape is None:
             (subject,) = self.subjects.values()
-            return b"".join((HEAD.pack(0, count, self.length, len(subject)), subject, *self.payloads))
+            return [HEAD.pack(0, count, self.length, len(subject)), subject, *self.payloads]
         form, size, columns = 0, self.length, []
         if self.lengths is not None:
             form, size = (SHORT if self.length_max < 256 else LONG), sum(self.lengths)
@@ -128,7 +128,7 @@ class Block:
             columns.append(bytes([len(self.subjects) - 1, *map(len, self.subjects.values())]))
         columns += self.subjects.values()
         head = HEAD.pack(form, count, size, sum(map(len, columns)))
-        return b"".join((head, *columns, *self.payloads))
+        return [head, *columns, *self.payloads]
 
 
 @lru_cache(maxsize=1024)

@@ -184,7 +184,7 @@ class Packer:
         if room < 1:
             return 0
         run = payloads[at : at + room]
-        if len(set(map(len, run))) > 1:
+        if not _all_have(length, run):
             run = run[: next(i for i, payload in enumerate(run) if len(payload) != length)]
         joined = _join(run, length * len(run))
         if new is not None:
@@ -217,7 +217,7 @@ class Packer:
 
     def _finish_block(self) -> None:
         if self._block is not None:
-            self._finished.append(self._block.encode(self.count - self._before))
+            self._finished += self._block.encode(self.count - self._before)
             self._before = self.count
             self._enter_block(None)
 
@@ -245,7 +245,7 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
     size = len(head) + each * length
     if each == 1:  # as long as the first, up to the first that is not
         run = payloads[start : start + count]
-        if len(set(map(len, run))) > 1:
+        if not _all_have(length, run):
             run = run[: next(i for i, payload in enumerate(run) if len(payload) != length)]
         bodies = list(map(head.__add__, run))
         return bodies if sum(map(len, bodies)) == size * len(bodies) else []
@@ -253,7 +253,7 @@ def pack_equal(subject: str, payloads: Sequence[bytes], start: int, limit_bytes:
     for at in range(start, start + count * each, each):
         part = payloads[at : at + each]
         body = b"".join((head, *part))
-        if len(body) != size or len(set(map(len, part))) > 1:
+        if len(body) != size or not _all_have(length, part):
             break
         bodies.append(body)
     return bodies
@@ -417,6 +417,10 @@ def _time(body: bytes) -> float:
         raise WireError("a fragment: give it to a Reassembler" if kind == FRAGMENT else f"unknown kind of body {kind}")
     seconds: float = time_ns / 1e9
     return seconds
+
+
+def _all_have(length: int, payloads: Sequence[bytes]) -> bool:
+    return [*map(len, payloads)].count(length) == len(payloads)  # the fastest way that was found
 
 
 def _join(run: Sequence[bytes], length: int) -> bytes:
