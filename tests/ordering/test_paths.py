@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.core.effects import Unicast
+from gossamer.core.effects import ReportLost, Unicast
 from gossamer.core.ids import FIRST_PASS, PEER, stream_of
-from gossamer.core.inputs import Published, Received, Started
+from gossamer.core.inputs import Heard, Published, Received, Started, Woke
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet
+from gossamer.core.places import PlacesWanted
 from gossamer.core.settings import ProtocolSettings
 from gossamer.ordering.paths import Tree, tree_of
 from gossamer.sim.run import simulate
@@ -92,6 +93,20 @@ def test_a_repair_and_a_second_copy_are_not_passed_on():
     assert len(copies(stacks[0].step(1.0, Received(3, [first], FIRST_PASS)))) == 2
     assert copies(stacks[0].step(1.0, Received(3, [first], FIRST_PASS))) == []
     assert copies(stacks[0].step(1.0, Received(2, [second], PEER))) == []
+
+
+def test_a_packet_that_comes_after_its_place_is_not_missing_until_it_is_overdue():
+    """Else its sender would be told that it was seen, and send more than the path carries."""
+    stacks = group(dict.fromkeys(range(3), 1), 1, order_patience=1.0)
+    packet = Packet(stream_of(1, 0), 0, b"x")
+    stacks[0].step(0.01, Received(1, [packet], FIRST_PASS))
+    (answer,) = stacks[0].step(0.01, Heard(2, PlacesWanted(0, 0)))
+    stacks[2].step(0.02, Heard(0, answer.message))
+    assert stacks[2].order.standing(0.02)["places"] == 2, "where the order begins, and the packet's"
+    assert not stacks[2].streams.of(packet.sender).missing
+    assert stacks[2].streams.of(packet.sender).next == 0
+    told = [effect for beat in (1, 2, 3) for effect in stacks[2].step(0.02 + beat / 10, Woke())]
+    assert [effect.first for effect in told if isinstance(effect, ReportLost)] == [0], "there is no repair"
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -175,6 +175,8 @@ class Total(Trunk):
                     sequence.beat(now, stood_still, out)
             self._tend_branches(now, out)
             self._leave_behind(now, out)
+            if self.turns.is_overdue():
+                self._hand_over(now, out)
             self._settled_at_beat = self.sequence.settled
 
     # What others may want to know.
