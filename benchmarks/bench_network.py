@@ -128,7 +128,8 @@ def losses(place: Row, outcome: Outcome) -> str:
     if not all(report["finished"] for report in outcome.heard):
         return "the slow one is left waiting"
     wrong = sum(report["wrong"] for report in outcome.heard)
-    text = "0" if not any(outcome.lost) else f"{' '.join(lost)} of {outcome.events:,}"
+    why = f" ({', '.join(outcome.reasons())})" if outcome.reasons() else ""
+    text = "0" if not any(outcome.lost) else f"{' '.join(lost)} of {outcome.events:,}{why}"
     return text + (f", {wrong:,} wrong" if wrong else "")
 
 

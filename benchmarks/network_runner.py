@@ -69,6 +69,11 @@ class Outcome:
         """Events that each subscriber has not got."""
         return [report["skipped"] for report in self.heard]
 
+    def reasons(self) -> list[str]:
+        """Why anything was lost, as far as the subscribers were told."""
+        stats = [report["stats"] for report in self.heard if report["stats"]]
+        return sorted({reason for one in stats for reason in one.get("lost", ())})
+
     @property
     def finished(self) -> int:
         """When the last healthy subscriber had everything."""

@@ -98,6 +98,18 @@ def test_a_packet_that_reaches_a_link_first_does_not_wait_for_one_that_was_sent_
     assert near == {2: [pytest.approx(0.202)]}
 
 
+def test_a_small_packet_does_not_overtake_a_large_one_that_was_sent_right_before_it(scenario):
+    """Though a third one, which comes to their last link much later, was worked out before them."""
+    made = scenario(topology={"kind": "star", "members": 3, "bandwidth": 8000.0})
+    links = (Link(0, 3, 1.0, 0.0, 8000.0), Link(1, 3, 0.001, 0.0, 8000.0), Link(2, 3, 0.001, 0.0, 8000.0))
+    network = Network(Topology(4, links, (0, 1, 2)), made, Random(1))
+    arrivals_of(network, lambda a: network.unicast(0.0, 0, 2, 100, a))
+    large = arrivals_of(network, lambda a: network.unicast(0.0, 1, 2, 100, a))
+    small = arrivals_of(network, lambda a: network.unicast(0.0, 1, 2, 10, a))
+    assert large == {2: [pytest.approx(0.202)]}
+    assert small == {2: [pytest.approx(0.212)]}
+
+
 def test_a_lossy_link_near_the_root_loses_packets_for_its_whole_subtree_together(scenario):
     """Losses are correlated. Reference: 003 §3"""
     made = scenario(topology={"kind": "tree", "members": 0, "branching": 2, "depth": 3}, loss={"link": 0.3})

@@ -587,7 +587,7 @@ def test_a_run_is_unpacked_as_its_packets_are(found):
             expected.append(None)
     events: list[Event] = []
     at = 0
-    while (at := unpack_simple(run, at, events)) < len(run):
+    while (at := unpack_simple(run, at, events, set())) < len(run):
         events += expected[at] or []
         at += 1
     assert events == [event for some in expected for event in some or []]

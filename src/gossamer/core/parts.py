@@ -163,8 +163,15 @@ class Order(Rung):
         return {}
 
     def begins_after(self, horizon: Horizon, channels: int) -> Horizon:
-        """After which numbers a member is owed the streams of `channels`, if others say that they are so far."""
-        return horizon
+        """After which numbers a member is owed the streams of `channels`, if others say that they are so far.
+
+        Nothing comes again that it heard when it listened before.
+        """
+        return {stream: max(last, self.ladder.streams.prefix_of(stream)) for stream, last in horizon.items()}
+
+    def done_with(self, stream: int) -> int:
+        """The number up to which this member needs nothing of `stream` any more, whatever becomes of it."""
+        return self.ladder.streams.prefix_of(stream)
 
     def may_go(self) -> bool:
         """Whether this member may leave now: the others do without it. If not, `GoAsked` asks them to."""

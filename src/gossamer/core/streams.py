@@ -305,10 +305,6 @@ class Streams(dict[int, Stream]):
         """Whether the member listens to the channel of `stream`."""
         return bool(self.channels >> channel_of(stream) & 1)
 
-    def begin_after(self, stream: int, last: int) -> Stream:
-        """What comes after `last` of `stream` is heard; and nothing that was heard before, if it was."""
-        return self.begin(stream, max(last + 1, self._retired.get(stream, _NEW)[0]))
-
     def of(self, sender: int) -> Stream:
         """What is known of `sender`: one that was retired goes on, one that was never heard of starts at 0.
 

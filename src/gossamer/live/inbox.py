@@ -223,11 +223,13 @@ class Inbox:
             self.received[rung] += count_in_run(run)
             return
         events: list[Event] = []
+        subjects: set[str] = set()
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
         where = places_from(run[0].seqno, place, under) if place >= 0 else None
         at = 0
-        while (at := unpack_simple(run, at, events, self.event_type, where)) < len(run):
+        while (at := unpack_simple(run, at, events, subjects, self.event_type, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
+            subjects.update(event[0] for event in more)
             if is_fragment(run[at].body):  # the event counts when it is complete
                 if not more:
                     self._look_for_beginning(run[at])
@@ -238,7 +240,7 @@ class Inbox:
         if self.retained is not None:
             self.retained.note(events)
         if events:
-            self._offer(events, size_bytes)
+            self._offer(events, subjects, size_bytes)
         self._report_abandoned()
 
     def undo(self, effect: UndoDeliveries) -> None:
@@ -378,16 +380,15 @@ class Inbox:
         for subscription in self._subscriptions.values():
             subscription.offer_loss(lost)
 
-    def _offer(self, events: list[Event], size_bytes: int) -> None:
+    def _offer(self, events: list[Event], subjects: set[str], size_bytes: int) -> None:
         for key in self._everything:
             if (subscription := self._subscriptions.get(key)) is not None:
                 subscription.offer(events, size_bytes)
         if self._selective:
-            self._offer_selected(events, size_bytes)
+            self._offer_selected(events, subjects, size_bytes)
 
-    def _offer_selected(self, events: list[Event], size_bytes: int) -> None:
+    def _offer_selected(self, events: list[Event], subjects: set[str], size_bytes: int) -> None:
         """Offer events to the subscriptions that match, in order across subjects; each subject is looked up once."""
-        subjects = {event[0] for event in events}
         wanted: dict[int, dict[str, Filter | None]] = {}
         for subject in subjects:
             for key, keep in self._table.match(subject):

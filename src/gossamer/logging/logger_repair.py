@@ -72,7 +72,7 @@ class LoggerRepair(Repair):
         return {NeverSent: self._declined}
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
-        """A logger is told how far everything is here: the derived acknowledgement (000 §5.2)."""
+        """A logger is told how far we have everything, and had its turn: the derived acknowledgement (000 §5.2)."""
         if to in self.ladder.roster.loggers:
             gossip.seen = self._seen()
 
@@ -80,7 +80,7 @@ class LoggerRepair(Repair):
         streams = self.ladder.streams
         first = self._next_seen if self._next_seen < len(streams) else 0
         self._next_seen = first + _SEEN_MAX
-        return {sender: stream.prefix() for sender, stream in islice(streams.items(), first, self._next_seen)}
+        return {stream: self.ladder.order.done_with(stream) for stream in islice(streams, first, self._next_seen)}
 
     def disconnecting(self, now: float, out: Effects) -> None:
         """Nobody can answer now."""

@@ -73,7 +73,7 @@ class Listeners(Rung):
         if ended:
             unlisten(ladder, now, ended, out)
         if not ladder.membership.self_organized:
-            listen(ladder, ladder.wanted_channels, wish.horizon, out)
+            listen(ladder, now, ladder.wanted_channels, wish.horizon, out)
         elif ladder.is_member:
             self._begin(now, out)
 
@@ -138,7 +138,7 @@ class Listeners(Rung):
         missing = [channel for channel in channels_in(self._missing()) if self.ladder.order.admits(channel)]
         settled = sum(1 << channel for channel in missing if self._is_known(channel))
         if settled:
-            listen(self.ladder, settled, self._seen, out)
+            listen(self.ladder, now, settled, self._seen, out)
         if not self._missing():
             self._timer.set(inf)
 

@@ -254,6 +254,10 @@ class Total(Trunk):
         alone = {s: max(last, known.get(s, -1)) for s, last in horizon.items() if not others(channel_of(s))}
         return {**horizon, **known, **alone}
 
+    def done_with(self, stream: int) -> int:
+        """What waits for its turn may be needed again: a member that begins to listen is owed it, too."""
+        return self.turns.done_with(stream)
+
     # Packets.
 
     def published(self, now: float, run: Run, out: Effects) -> None:

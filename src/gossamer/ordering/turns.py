@@ -82,6 +82,12 @@ class Turns:
             return True
         return any(numbers.around(number) is not None for numbers in self._lost.get(sender, {}).values())
 
+    def done_with(self, sender: int) -> int:
+        """The number up to which everything has had its turn, or was sent before we came."""
+        streams = self._ladder.streams
+        start = streams[sender].start if sender in streams else 0
+        return min(streams.prefix_of(sender), max(start - 1, self.passed.get(sender, -1)))
+
     def await_again(self, sender: int, first: int, last: int) -> None:
         """These are not lost after all, as far as they have not had their turn."""
         for numbers in self._lost.get(sender, {}).values():

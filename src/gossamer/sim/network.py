@@ -2,7 +2,8 @@
 
 By default a transmission is worked out at once, one event per path: each link keeps the time at which it is
 next free. That is exact for packets that come to a link in the order in which they were sent; one that comes
-earlier than its predecessor is assumed to find the link idle, as it nearly always does below saturation.
+earlier than its predecessor is assumed to find the link idle but for the last one that did so, too, as it nearly always
+does below saturation.
 `HopNetwork` (`topology.exact`) has one event per hop and is always exact.
 """
 
@@ -49,6 +50,7 @@ class Network:
         self._limited = any(link.bandwidth for link in topology.links)
         self._last = [0.0] * (2 * len(topology.links))  # when the last packet came to each directed link
         self._free = [0.0] * (2 * len(topology.links))  # when each is done with all that came
+        self._slipped = [(0.0, 0.0)] * (2 * len(topology.links))  # when the last came that slipped in, and was across
         self._seconds_per_byte = [8.0 / k.bandwidth if k.bandwidth else 0.0 for k in topology.links for _ in "ab"]
         self._latency = [link.latency for link in topology.links for _ in "ab"]
         self._link_loss = [link.loss for link in topology.links for _ in "ab"]
@@ -233,13 +235,17 @@ class Network:
     def _slip_in(self, at: float, link: int, spent: float) -> float:
         """A packet comes to a link before another one that was worked out earlier; returns when it has left.
 
-        What the queue was then is no longer known; the packet is assumed to find the link idle, and only
-        the part of its work that extends beyond the other's arrival delays what comes after.
+        What the queue was then is no longer known: the packet waits for the last one that slipped in before it, as a
+        small one does that was sent right behind a large one, and is assumed to find the link idle otherwise. Only the
+        part of its work that extends beyond the other's arrival delays what comes after.
         """
-        late = at + spent - self._last[link]
+        came, left = self._slipped[link]
+        done = (left if came <= at < left else at) + spent
+        self._slipped[link] = at, done
+        late = min(spent, done - self._last[link])
         if late > 0:
             self._free[link] += late
-        return at + spent
+        return done
 
     def _cut_off(self, source: int, tree: Tree, position: int, spared_from: int, size: int) -> int:
         """Nothing below `position` is reached; returns how many positions are skipped, untried."""

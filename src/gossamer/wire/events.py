@@ -271,17 +271,23 @@ def pack_one(subject: str, payload: bytes, limit_bytes: int, time_ns: int) -> by
 def unpack(packet: Packet, event_type: type[Event] = Event) -> list[Event]:
     """The events of a packet; WireError, never any other error, if its body does not hold events."""
     events: list[Event] = []
-    if unpack_simple([packet], 0, events, event_type) or is_switch(packet.body):
+    if unpack_simple([packet], 0, events, set(), event_type) or is_switch(packet.body):
         return events
     return _unpack_blocks(packet, event_type)
 
 
 def unpack_simple(
-    run: Run, at: int, events: list[Event], event_type: type[Event] = Event, where: Where | None = None
+    run: Run,
+    at: int,
+    events: list[Event],
+    subjects: set[str],
+    event_type: type[Event] = Event,
+    where: Where | None = None,
 ) -> int:
     """Add the events of `run[at:]`, quickly, up to the first packet that is not one block of the simplest form.
 
-    They are of the class `event_type` and, if there is one order for all, have the places that `where` says.
+    They are of the class `event_type` and, if there is one order for all, have the places that `where` says. Their
+    subjects, which are few, are added to `subjects`, so that nobody has to look at all events for them.
 
     Returns the place of that packet, which is for `unpack`, or the end of the run if there is none. Most packets are
     simple, and many hold a single event, so this is a loop without a call for each.
@@ -309,6 +315,7 @@ def unpack_simple(
                 subject = blocks.decode_subject(encoded)
             except ValueError:
                 return place
+            subjects.add(subject)
         time = time_ns / 1e9
         if count == 1:
             alike, length = body[:first], len(body)
