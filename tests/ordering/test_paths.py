@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer.analysis.planner import with_order
 from gossamer.core.effects import ReportLost, Unicast
 from gossamer.core.ids import FIRST_PASS, PEER, stream_of
 from gossamer.core.inputs import Heard, Published, Received, Started, Woke
@@ -18,6 +19,7 @@ from gossamer.core.packets import Packet
 from gossamer.core.places import PlacesWanted
 from gossamer.core.settings import ProtocolSettings
 from gossamer.ordering.paths import Tree, tree_of
+from gossamer.settings import plan
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 from gossamer.stack import Stack
@@ -147,4 +149,8 @@ def test_the_tree_takes_as_long_as_multicast_and_costs_a_copy_for_each_member():
     assert tree["latency"]["max"] == pytest.approx(multicast["latency"]["max"], rel=0.1)
     assert tree["overhead"] == multicast["overhead"]
     crossed = [sum(link["packets"] for link in result["links"].values()) for result in (multicast, tree)]
+    planned = {e.name: e.value for e in with_order(plan(members=8, loss=0.01, rate=50.0, size=1024)).entries}
+    assert planned["graph_copies"] == 7
+    line = tree["links"][f"{tree['order']['primary']}-8"]["bytes"] / 10.0
+    assert line == pytest.approx(planned["graph_load"], rel=0.05), "and a little for places and headers"
     assert crossed[1] - crossed[0] == tree["packets"]["sent"] * (2 * 7 - 8), "the lines of both ends; all lines once"
