@@ -124,6 +124,11 @@ def test_so_they_are_with_branches(name):
     in_branches(name, 2, dissemination="graph", order_failures="non-atomic")
 
 
+def test_a_primary_that_is_alone_in_its_branch_enters_the_trunk_there_once():
+    """The trunk is settled within a run of packets, and there are no other sites to wait for."""
+    in_branches("halves cut apart and suspected", 2001, dissemination="graph", order_failures="non-atomic")
+
+
 def test_after_a_primary_fails_packets_go_by_way_of_the_next():
     """Nobody tells members that 0 stands still but the order: its view is fixed."""
     result = expect_one_order("the primary stands still", 1, dissemination="graph", order_patience=0.2)
