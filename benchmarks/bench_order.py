@@ -1,5 +1,7 @@
 """What one order for all costs, live: events/s and latency with FIFO, with one order, and with JGroups' SEQUENCER.
 
+One order is measured with packets by multicast, and with packets that go to the primary and down the graph (002 §3.2).
+
 Real processes on loopback, 64 B, one publisher, 2 and 8 subscribers, in one run and in turn, as `bench_live.py` does.
 JGroups has the stack that it ships for one order (`sequencer.xml`), of the version that is installed (Debian's
 libjgroups-java is 2.12); it packs small messages for up to 30 ms, which is in its latency. Its worker,
@@ -31,7 +33,7 @@ from live_worker import Plan
 
 JAR = Path("/usr/share/java/jgroups.jar")
 SOURCE = Path(__file__).with_name("JGroupsWorker.java")
-FIFO, TOTAL = SYSTEMS["gossamer"], SYSTEMS["total"]
+FIFO, TOTAL, GRAPH = SYSTEMS["gossamer"], SYSTEMS["total"], SYSTEMS["graph"]
 
 
 def command(classes: str, role: str, plan: Plan) -> Sequence[str]:
@@ -121,7 +123,7 @@ def main() -> None:
     made = [s for s in sections(0.5 if options.quick else 2.0) if options.only in (None, s.kind)]
     lines = [machine(DEFAULT_LOOP, rounds), ""]
     with jgroups() as others:
-        systems = [FIFO, TOTAL, *([] if options.without_jgroups else others)]
+        systems = [FIFO, TOTAL, GRAPH, *([] if options.without_jgroups else others)]
         asyncio.run(run(made, systems, rounds))
     for section in made:
         lines += [*table(section, systems), ""]

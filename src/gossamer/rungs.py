@@ -35,6 +35,7 @@ from gossamer.core.settings import ProtocolSettings
 from gossamer.detection.hashed_heartbeat import HashedHeartbeat
 from gossamer.detection.variable_heartbeat import VariableHeartbeat
 from gossamer.dissemination.direct import CopiesPass, MulticastPass
+from gossamer.dissemination.down_the_graph import GraphPass
 from gossamer.dissemination.parity import ParityPass
 from gossamer.dissemination.trees import Trees
 from gossamer.flow.listening import Listening
@@ -68,7 +69,12 @@ from gossamer.repair.priority_lists import fault_of
 from gossamer.repair.retries import negative_gossip
 from gossamer.repair.srm import Srm
 
-DISSEMINATIONS: Final[Mapping[str, type[Rung]]] = {"multicast": MulticastPass, "copies": CopiesPass, "trees": Trees}
+DISSEMINATIONS: Final[Mapping[str, type[Rung]]] = {
+    "multicast": MulticastPass,
+    "copies": CopiesPass,
+    "trees": Trees,
+    "graph": GraphPass,
+}
 REPAIRS: Final[Mapping[str, Callable[[ProtocolSettings], type[Repair]]]] = {
     "acknowledged": lambda settings: Acknowledged,
     "negative": negative_gossip,

@@ -13,6 +13,7 @@ from textwrap import dedent
 
 import pytest
 
+from gossamer.core.schema import SettingError
 from gossamer.live.group import Group
 from gossamer.live.transport import Endpoint, TransportError, UdpTransport
 from tests.live.members import GROUP, collect, impaired, payloads, run, settings, until
@@ -70,6 +71,34 @@ def test_trees_of_unicast_need_no_multicast(loss, key):
             assert payloads(await collect(heard, 1)) == [bytes(1 << 20)]
 
     run(story())
+
+
+@pytest.mark.parametrize("network", [UdpTransport, deaf])
+def test_packets_may_travel_down_the_graph_of_the_order(network):
+    """Whether there is multicast for everything else or not. Reference: 002 §3.2"""
+
+    async def story():
+        ports = free_ports(3)
+        place = settings()
+        contacts = (f"127.0.0.1:{ports[0]}",) if network is deaf else ()
+        async with AsyncExitStack() as stack:
+            groups = []
+            for seed, port in enumerate(ports):
+                own = settings(address=place.address, order="total", first_pass="graph", contacts=contacts, port=port)
+                line = impaired(seed, loss=0.05)
+                made = Group(GROUP, own, lambda e, line=line: line(e) if network is not deaf else line(deaf(e)))
+                groups.append(await stack.enter_async_context(made))
+            await until(lambda: all(len(group.members()) == 3 for group in groups))
+            assert {group._member.stack.settings.dissemination for group in groups} == {"graph"}
+            await everybody_hears_everybody(groups)
+            assert all(group.stats()["lost"] == {} for group in groups)
+
+    run(story())
+
+
+def test_there_is_no_graph_without_an_order():
+    with pytest.raises(SettingError, match="first_pass = 'graph': is the graph of order='total', not of order='fifo'"):
+        settings(first_pass="graph")
 
 
 def test_members_that_know_only_one_contact_find_everybody():

@@ -33,6 +33,13 @@ def one_by_one(kept: PlaceLog) -> list[tuple[int, int, int]]:
     ]
 
 
+def test_there_is_nothing_between_a_place_and_itself():
+    """Also within a segment: a primary alone in its branch would else enter the trunk there again and again."""
+    kept = log(Segment(1, 7, 0, 5), Segment(2, 8, 0, 2))
+    assert [list(kept.between(place, place)) for place in range(8)] == [[]] * 8
+    assert [place for place, _ in kept.between(2, 6)] == [0, 5]
+
+
 def test_packets_that_follow_on_are_one_segment():
     kept = log(Segment(1, 7, 0, 2), Segment(1, 7, 2, 3), Segment(2, 7, 5, 1), Segment(2, 8, 0, 1))
     assert kept.part(0, 10) == [Segment(1, 7, 0, 5), Segment(2, 7, 5, 1), Segment(2, 8, 0, 1)]

@@ -169,6 +169,20 @@ def test_without_faults_a_packet_needs_two_multicasts_and_an_answer_from_each_ot
     assert result["latency"]["max"] == pytest.approx(3 * 0.001, rel=0.2), "its place, kept, settled"
 
 
+def test_packets_that_are_not_settled_yet_are_not_spoken_of_again_when_others_are():
+    """At 1,000 packets/s four of them are on their way at any moment; each still costs what one alone does."""
+    made = parse(
+        {
+            "duration": 5.0,
+            "topology": {"kind": "lan", "members": 8, "latency": 0.001},
+            "traffic": {"senders": 8, "rate": 1000.0},
+            "protocol": {"name": "unreliable", "ordering": "total", "order_patience": 100.0},
+        }
+    )
+    result = simulate(made)
+    assert result["overhead_by_kind"]["order"]["packets"] == pytest.approx(result["packets"]["sent"] * 9, rel=0.03)
+
+
 def test_a_newcomer_begins_where_the_order_is_settled_though_it_is_owed_only_later_packets():
     members = (0, 1, 2)
     stack = Stack(0, members, ProtocolSettings(ordering="total", order_patience=1.0), Random(1))

@@ -162,6 +162,11 @@ def test_a_refusal_is_one_line_that_says_what_to_change():
         ("rpbcast", {"reach": 10}, "reach = 10: needs a window; set protocol.window"),
         ("basic", {"admission": 10}, "admission = 10: needs members that keep packets"),
         ("rpbcast", {"stability": "aged", "buffering": "size"}, "stability = aged: needs a buffer by age"),
+        (
+            "rpbcast",
+            {"dissemination": "graph", "ordering": "fifo"},
+            "dissemination = graph: needs an order that is made by .*; set protocol.ordering to total or central",
+        ),
     ],
 )
 def test_settings_that_cannot_work_together_are_refused(name, changes, says):

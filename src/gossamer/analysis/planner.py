@@ -104,12 +104,17 @@ def with_order(made: Plan) -> Plan:
     two_phase, central = (ordering.point_to_point(method, n, rtt / 2, 0.0) for method in ("two-phase", "central"))
     cost, latencies, here, path = _order_of(n)
     load = "of the primary: order_messages times the rate"
+    down = "by way of the primary, with first_pass = graph: 1 + (n - 2); by multicast 1"
+    line = "on the primary's line, with first_pass = graph: rate (n - 1) size"
     entries = (
         PlanEntry("order_messages", cost, "per packet", here, "002 §4.2 Table 2, §5.2"),
         PlanEntry("order_delay", latencies * rtt / 2, "s", path, "002 §4.2 Table 2"),
         PlanEntry("order_load", made.demand.rate * cost, "messages/s", load, "002 §4.1 Graph 4"),
+        PlanEntry("order_beats", 10, "messages/s", "of the primary, 10 in order_patience = 1 s", "002 §5.2"),
         PlanEntry("non_atomic_messages", 1, "per packet", "the place; but for beats", "002 §5.2.1"),
         PlanEntry("non_atomic_delay", rtt, "s", "to the primary, place: 2 latencies; may undo", "002 §5.2.1"),
+        PlanEntry("graph_copies", n - 1, "per packet", down, "002 §4.1 Table 1"),
+        PlanEntry("graph_load", made.demand.rate * (n - 1) * made.demand.size, "bytes/s", line, "002 §4.1 Graph 4"),
         PlanEntry("two_phase_messages", two_phase.messages, "per packet", "3 n, by unicast", "002 §4.1 Table 1"),
         PlanEntry("two_phase_delay", two_phase.delay_s, "s", "3 L + (2 n + 1) P, with P = 0", "002 §4.1 Table 1"),
         PlanEntry("central_messages", central.messages, "per packet", "n, by unicast", "002 §4.1 Table 1"),

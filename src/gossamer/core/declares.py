@@ -20,6 +20,7 @@ UNSTABLE_KEPT = "unstable-kept"
 HOLDING_BACK = "holding-back"
 NEVER_LOST = "never-lost"
 AGREED_VIEWS = "agreed-views"
+PROPAGATION_GRAPH = "propagation-graph"
 
 MEANINGS = {
     LAST_PACKETS: "a way to notice that a sender's last packet was lost",
@@ -34,6 +35,7 @@ MEANINGS = {
     HOLDING_BACK: "an order in which a gap holds back what follows it",
     NEVER_LOST: "a chain of repairs that reports nothing as lost",
     AGREED_VIEWS: "views that all members agree on",
+    PROPAGATION_GRAPH: "an order that is made by a propagation graph",
     ONE_MULTICAST: "a first pass that sends each packet once, to everyone",
 }
 

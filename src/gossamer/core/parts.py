@@ -181,6 +181,10 @@ class Order(Rung):
         """Whether this member may begin to hear `channel` now."""
         return True
 
+    def onward(self, stream: int) -> tuple[int, ...]:
+        """Where this member sends, or passes on, packets of `stream` that travel along the graph of the order."""
+        return ()
+
     def is_full(self) -> bool:
         """Whether so much is held back that no more first passes should be taken in that would have to wait."""
         return False

@@ -18,8 +18,9 @@ class ProtocolSettings:
     # The rungs.
     dissemination: str = setting(
         "multicast",
-        "How packets are first sent: by IP multicast, along random trees, or as one copy to each member.",
-        choices=("multicast", "trees", "copies"),
+        "How packets are first sent: by IP multicast, along random trees, as one copy to each member, or to the primary"
+        " and along the propagation graph by which they are ordered (002).",
+        choices=("multicast", "trees", "copies", "graph"),
     )
     repair: tuple[str, ...] = setting(
         (),

@@ -215,9 +215,9 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         return Header(crc32(self.name.encode()), source)
 
     async def _needs_trees(self) -> bool:
-        """Whether packets travel by trees: because the settings say so, or no contact is heard over multicast."""
+        """Whether to do without multicast: because the settings say so, or no contact is heard over it."""
         settings = self.settings
-        if settings.first_pass != "auto" or not settings.contacts:
+        if settings.first_pass in ("multicast", "trees") or not settings.contacts:
             return settings.first_pass == "trees"
         header = self._header(secrets.randbits(MEMBER_BITS))
         line = self._make_transport(replace(trusted(settings), unicast_port=0))

@@ -81,6 +81,7 @@ class Follower:
         self.seen = 0
         """Of a branch: places of the trunk below this one were looked at."""
         self.promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
+        self._said = 0, 0, 0  # to the primary of which graph, below which place we keep all, and what was settled then
         self.closing: Closing | None = None
         self.heard_at = 0.0  # when we last heard of a primary, or of somebody that is about to be one
         self.went_on_at = 0.0  # when we last knew that the sequence goes on
@@ -165,11 +166,22 @@ class Follower:
             self.host.settled_more(now, out)
         elif matches > self.settled:
             self.host.knows_more(now, out)
-        if message.graph and matches > message.settled and self.is_site() and self._is_awaited(segments):
+        awaited = message.graph and matches > message.settled and self.is_site() and self._is_awaited(segments)
+        if awaited and self._is_news(message, matches):
             out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches, self.branch)))
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
+
+    def _is_news(self, message: Places, matches: int) -> bool:
+        """Whether the primary may not know that we keep these: if only more is settled now, it need not be told again.
+
+        If we have said so and nothing more is settled, our word was lost, and the primary asks for it by its beat.
+        """
+        graph, kept, settled = self._said
+        is_known = message.graph == graph and matches <= kept and message.settled > settled
+        self._said = message.graph, max(matches, kept) if message.graph == graph else matches, message.settled
+        return not is_known
 
     def _undo_what_was_cut(self, log: PlaceLog, out: Effects) -> None:
         if log.cut_at < self.turn:

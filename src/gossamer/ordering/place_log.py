@@ -113,7 +113,7 @@ class PlaceLog:
     def between(self, first: int, below: int) -> Iterator[tuple[int, Segment]]:
         """The segments that have places from `first` on and below `below`, each with its first place."""
         for place, segment in self.walk(first):
-            if place >= below:
+            if place >= below or first >= below:
                 break
             if place + segment.count > first:
                 yield place, segment

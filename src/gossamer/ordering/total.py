@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, Declares
+from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, PROPAGATION_GRAPH, Declares
 from gossamer.core.ids import FIRST_PASS, Phase, channel_of, channels_in
 from gossamer.core.inputs import GoAsked
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler
@@ -45,6 +45,7 @@ from gossamer.core.roster import Roster
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
 from gossamer.ordering.graph import greedy
+from gossamer.ordering.paths import Paths
 from gossamer.ordering.sequence import BEATS, Sequence
 from gossamer.ordering.trunk import Trunk
 
@@ -62,11 +63,13 @@ class Total(Trunk):
         super().__init__(ladder)
         self._limit = ladder.settings.hold_bytes
         self._beating = ladder.timer(self._beat)
+        self._paths = Paths(ladder)
 
     @classmethod
     def declares(cls, settings: ProtocolSettings) -> Declares:
         """One order, and in it that of each sender."""
-        return Declares(promises=("agreement", "fifo"), provides=(HOLDING_BACK,), excludes=(AGREED_VIEWS,))
+        provides = HOLDING_BACK, PROPAGATION_GRAPH
+        return Declares(promises=("agreement", "fifo"), provides=provides, excludes=(AGREED_VIEWS,))
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Places, and what graphs are closed and opened with."""
@@ -172,6 +175,8 @@ class Total(Trunk):
                     sequence.beat(now, stood_still, out)
             self._tend_branches(now, out)
             self._leave_behind(now, out)
+            if self.turns.is_overdue():
+                self._hand_over(now, out)
             self._settled_at_beat = self.sequence.settled
 
     # What others may want to know.
@@ -273,6 +278,18 @@ class Total(Trunk):
         here = self.ladder.streams.prefix_of(sender)
         if here <= last or self.turns.knows(sender, here):  # else what showed that they are lost is about to come
             self._came(now, sender, out)
+
+    def onward(self, stream: int) -> tuple[int, ...]:
+        """To the primary of the sequence in which they have their places, and down the tree from there."""
+        return self._paths.onward(stream, self._primary_of(stream))
+
+    def _primary_of(self, stream: int) -> int:
+        """Who gives places to this stream; of a branch that we are not in, who began to."""
+        trunk = self.sequence
+        if own := next((branch for branch in self.branches.values() if branch.covers(stream)), None):
+            return own.primary
+        channel, marks = channel_of(stream), {} if trunk.log is None else trunk.log.marks.branches
+        return next((mark.number for mark in marks.values() if mark.channels >> channel & 1), trunk.primary)
 
     def rewound(self, sender: int, first: int) -> None:
         """What is held of it comes again."""

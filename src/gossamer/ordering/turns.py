@@ -18,7 +18,21 @@ _AHEAD_MAX = 10_000
 class Turns:
     """By sender: what came and has not had its turn, and how far turns have come."""
 
-    __slots__ = ("_keeps", "_ladder", "_lost", "_packets", "_unsettled", "bytes", "passed", "settled", "undone")
+    __slots__ = (
+        "_awaited",
+        "_awaited_before",
+        "_follows",
+        "_keeps",
+        "_ladder",
+        "_lost",
+        "_overdue",
+        "_packets",
+        "_unsettled",
+        "bytes",
+        "passed",
+        "settled",
+        "undone",
+    )
 
     def __init__(self, ladder: Ladder) -> None:
         self._ladder = ladder
@@ -28,6 +42,13 @@ class Turns:
         self.passed: Horizon = {}
         """By sender: the highest number that has had its turn."""
         self._keeps = ladder.settings.order_failures == "non-atomic"
+        self._follows = (
+            ladder.settings.dissemination == "graph"
+        )  # packets come by way of those who told us their places
+        self._awaited = self._awaited_before = self._overdue = (
+            -1,
+            -1,
+        )  # whose turn it is, was, and has been for too long
         self._unsettled: list[tuple[int, Deliver | ReportLost]] = []  # what was handed over, with its first place
         self.settled = 0
         """Below this place, in the sequence that has its turn now, nothing will be undone."""
@@ -190,6 +211,16 @@ class Turns:
         self.passed[sender] = first - 1
         return [(sender, number) for number in range(last, first - 1, -1)]
 
+    def is_overdue(self) -> bool:
+        """A while is over: whether a packet whose turn it is was awaited at the end of the last one, too.
+
+        One that comes down the graph may come after its place; if it were missing at once, its sender would be told
+        that it was seen here, and send more than the path carries.
+        """
+        self._overdue = self._awaited if self._awaited == self._awaited_before else (-1, -1)
+        self._awaited, self._awaited_before = (-1, -1), self._awaited
+        return self._follows and self._awaited_before != (-1, -1)
+
     def _settle_absence(self, now: float, sender: int, number: int, last: int, place: int, out: Effects) -> int:
         """The number is not here: pass over what is lost or not owed, or see to it that it comes."""
         for why, numbers in self._lost.get(sender, {}).items():
@@ -210,7 +241,9 @@ class Turns:
         if number < stream.start:
             return min(stream.start - 1, last) + 1
         if number >= stream.next and not stream.is_own:
-            self._ladder.gaps.learn(now, sender, last, out)
+            self._awaited = sender, number
+            if not self._follows or self._awaited == self._overdue:
+                self._ladder.gaps.learn(now, sender, last, out)
             return number
         missing = stream.missing.around(number)
         if missing is not None or number >= stream.next:

@@ -99,8 +99,9 @@ class Settings:
     first_pass: str = _setting(
         "auto",
         "How packets are first sent: by IP multicast, or along trees of unicasts where there is no multicast (clouds, "
-        "containers); `auto` takes trees if no contact is heard over multicast.",
-        choices=("auto", "multicast", "trees"),
+        "containers); `auto` takes trees if no contact is heard over multicast. With `order=total` also to the primary "
+        "that orders them, which passes them on (`graph`): then sources send little, and the primary much.",
+        choices=("auto", "multicast", "trees", "graph"),
     )
     contacts: tuple[str, ...] = _setting(
         (), "Members to contact where there is no multicast, each as `host:port` (with their `port`)."
@@ -236,6 +237,10 @@ class Settings:
         durability = {"durable": self.durable, "log_copies": self.copies}
         buffers = LIVE_BUFFERS.get(self.tuning.get("buffering", ""), {})
         live = {**LIVE, **mine, **durability, **numbers, **buffers, **LIVE_PRESETS[self.protocol]}
+        if self.first_pass == "graph":
+            if self.order != "total":
+                raise SettingError(f"first_pass = 'graph': is the graph of order='total', not of order={self.order!r}")
+            live["dissemination"] = "graph"
         protocol = preset(self.protocol, {**live, **self.tuning})
         if protocol.lists or protocol.priority != "measured":
             raise SettingError("tuning: lists, and a priority other than 'measured', are for simulations only")

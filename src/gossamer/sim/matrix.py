@@ -79,8 +79,8 @@ _BOUND: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that
     "recovery": {word: {"recovery": word} for word in ("at-most-once", "at-least-once")},
     "channels": {"one": {}, "several": {"channels": 4}},
 }
-_FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that go with anything
-    "first pass": {word: {"dissemination": word} for word in ("multicast", "trees", "copies")},
+_FREE: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {  # factors that go with anything, or need a bound one
+    "first pass": {word: {"dissemination": word} for word in ("multicast", "trees", "copies", "graph")},
     "view": {"full": {}, "partial": {"view_size": 4}},
     "repairs": {"unicast": {}, "multicast": {"multicast_after": 2}, "regional": {"region_rtt": 0.02}},
     "requests": {"all": {}, "limited": {"request_packets": 16}},
@@ -165,9 +165,10 @@ def possible_pairs() -> set[Pair]:
     found: set[Pair] = set()
     for row in _working():
         found |= pairs_of(row)
-    bound = {item for pair in found for item in pair}
     free = {(factor, choice) for factor, choices in _FREE.items() for choice in choices}
-    found |= {_pair(one, other) for one, other in product(bound, free)}
+    for needs in {_words(*item)[0] for item in free}:
+        bound = {item for row in _working() if not needs or needs <= _provided(row) for item in row.items()}
+        found |= {_pair(one, other) for one, other in product(bound, free) if _words(*other)[0] == needs}
     found |= {_pair(one, other) for one, other in combinations(sorted(free), 2) if one[0] != other[0]}
     return found
 
@@ -195,16 +196,25 @@ def _with(pair: Pair, rng: Random) -> Row:
     """A random row that works and has this pair."""
     wanted = dict(pair)
     bound = {factor: choice for factor, choice in wanted.items() if factor in _BOUND}
-    row = rng.choice(_working_with(tuple(sorted(bound.items()))))
-    return {**row, **{f: rng.choice(list(choices)) for f, choices in _FREE.items()}, **wanted}
+    needs = frozenset[str]().union(*(_words(*item)[0] for item in pair if item[0] in _FREE))
+    row = rng.choice(_working_with(tuple(sorted(bound.items())), needs))
+    free = {f: rng.choice([c for c in of if _words(f, c)[0] <= _provided(row)]) for f, of in _FREE.items()}
+    return {**row, **free, **wanted}
+
+
+def _provided(row: Row) -> frozenset[str]:
+    """What the bound choices of a row provide."""
+    return frozenset[str]().union(*(_words(factor, choice)[1] for factor, choice in row.items()))
 
 
 @lru_cache(maxsize=1000)
-def _working_with(items: tuple[tuple[str, str], ...]) -> list[Row]:
+def _working_with(items: tuple[tuple[str, str], ...], needs: frozenset[str]) -> list[Row]:
+    if needs:
+        return [row for row in _working_with(items, frozenset()) if needs <= _provided(row)]
     if not items:
         return _working()
     (factor, choice), *others = items
-    rows = _working_with(items[:1]) if others else _working()
+    rows = _working_with(items[:1], needs) if others else _working()
     return [row for row in rows if row[factor] == choice and all(row[f] == c for f, c in others)]
 
 
