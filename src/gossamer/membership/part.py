@@ -125,8 +125,8 @@ class Part:
     def in_vain(self, now: float, message: NewView, patience: float) -> bool:
         """Whether we have tried to complete this view, up to the same cut, and nothing came for longer than that."""
         left = sum(map(len, self.lacks().values()))
-        if self._tried is None or self._tried[:2] != (message.cut, left):
-            self._tried = message.cut, left, now
+        if self._tried is None or self._tried[0] != message.cut or left < self._tried[1]:
+            self._tried = message.cut, left, now  # a new attempt takes back what came above a hole: that is no progress
         return now - self._tried[2] > patience
 
     def why_out(self, message: NewView) -> str:
