@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.core.views import FlushAnswer, MemberEntry, NewView
+from gossamer.membership.part import Part
 from gossamer.membership.view_change import AgreedView, ViewChange
+from gossamer.presets import preset
+from gossamer.stack import Stack
 
 VIEW = AgreedView(3, tuple(MemberEntry(member, 1, 0) for member in range(5)))
 
@@ -55,6 +61,13 @@ def test_several_partitions_at_once_leave_members_that_can_go_on_together():
     assert view.cut[0] == 9
 
 
+def test_what_only_a_member_keeps_that_is_left_out_nobody_keeps():
+    """Member 4 goes because of packet 8, which it alone had; packet 6, which member 3 lacks, goes with it."""
+    view = proposed({1: 6, 2: 6, 3: 5, 4: 8}, {4: RangeSet.span(6, 7)})
+    assert members(view) == [1, 2]
+    assert view.cut[0] == 6
+
+
 def test_a_view_that_some_agreed_to_stands_though_a_member_that_is_not_in_it_has_more():
     """Member 4 was silent when view 4 was proposed without it, and had more all the time: that proves nothing."""
     agreed = NewView(4, 1, [e for e in VIEW.entries if e.member in (0, 1, 2)], {0: 5}, {0: 7, 1: 2, 2: 2}, {0: 0})
@@ -77,3 +90,16 @@ def test_a_view_that_some_agreed_to_was_not_decided_if_one_of_its_members_has_mo
     said.by, said.accepted_attempt, said.entries = 0, 1, agreed.entries
     said.cut, said.starts = agreed.cut, agreed.starts
     assert members(change.propose({}, ())) == [1, 2, 4]
+
+
+def test_a_member_tries_to_complete_its_view_for_as_long_as_anything_comes():
+    """Repairs may be limited, and the view long: whoever leaves then leaves for nothing, and perhaps all do."""
+    stack = Stack(0, tuple(range(5)), preset("virtual-synchrony"), Random(1))
+    part, message = Part(stack, VIEW), NewView(4, 1, [], {1: 9}, {}, {})
+    stack.streams.begin(1, 0)
+    part.end_stream(0.0, 1, 9, [])
+    assert not part.in_vain(0.0, message, patience=1.5)
+    stack.streams[1].accept([Packet(1, 0, b"")])
+    assert not part.in_vain(1.4, message, patience=1.5)
+    assert not part.in_vain(2.8, message, patience=1.5)
+    assert part.in_vain(3.0, message, patience=1.5), "nothing came"

@@ -285,3 +285,8 @@ def test_a_clock_that_was_set_back_stands_still(tmp_path: Path) -> None:
     rows = list(reader.read_together([tmp_path / "a", tmp_path / "b"]))
 
     assert [t for part in rows for t in part.t_ns] == [5, 8, 9, 9, 12]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TraceError, match=r"there is no directory .*nowhere"):
+        TraceWriter(tmp_path / "nowhere" / "trace.parquet", "run", {})

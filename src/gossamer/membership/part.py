@@ -25,7 +25,7 @@ class Part:
         self.attempts = 0
         """The highest attempt that was heard of."""
         self.flushes_since: float | None = None
-        self._tried: tuple[Horizon, float] | None = None  # a cut, and since when we try to have everything up to it
+        self._tried: tuple[Horizon, int, float] | None = None  # a cut, how much is lacking up to it, and since when
         self._accepted: tuple[int, NewView] | None = None  # what we have agreed to, and who proposed it
         self.next: tuple[int, NewView] | None = None
         """The view for which this one is completed, and who told us of it."""
@@ -123,10 +123,11 @@ class Part:
         return bool(lacking)
 
     def in_vain(self, now: float, message: NewView, patience: float) -> bool:
-        """Whether we have tried to complete this view, up to the same cut, for longer than that."""
-        if self._tried is None or self._tried[0] != message.cut:
-            self._tried = message.cut, now
-        return now - self._tried[1] > patience
+        """Whether we have tried to complete this view, up to the same cut, and nothing came for longer than that."""
+        left = sum(map(len, self.lacks().values()))
+        if self._tried is None or self._tried[:2] != (message.cut, left):
+            self._tried = message.cut, left, now
+        return now - self._tried[2] > patience
 
     def why_out(self, message: NewView) -> str:
         """Why we are not in the next view, as far as can be told from here."""

@@ -51,7 +51,7 @@ from gossamer.membership.watch import Watch
 _BEATS = 5
 """Signs of life in the time after which a member is excluded."""
 _PATIENCES = 3
-"""For so many of these times a member tries to complete its last view, or to tell others of the next."""
+"""For so many of these times in vain a member tries to complete its last view, or to tell others of the next."""
 _JOINING_MAX = 64
 """So many may wait to be in the next view; others ask again."""
 

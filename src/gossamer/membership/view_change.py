@@ -104,27 +104,28 @@ class ViewChange:
         to leave do not count, unless all do: without them somebody has to go on.
         """
         together = [member for member in self.view.members if member in self.answers]
-        kept: PacketSets = {}
-        for answer in self.answers.values():
-            kept = union(kept, answer.kept)
-        for sender in self.view.members:
-            while (lost := self._out_of_reach(sender, together, kept)) is not None:
-                have = [member for member in together if self._has(member, sender) >= lost]
-                lack = [member for member in together if self._has(member, sender) < lost]
-                oldest = have if together[0] in have else lack
-                together = max(
-                    have, lack, key=lambda side: (len(set(side).difference(leaving)), len(side), side is oldest)
-                )
+        while (packet := self._out_of_reach(together)) is not None:
+            sender, lost = packet
+            have = [member for member in together if self._has(member, sender) >= lost]
+            lack = [member for member in together if self._has(member, sender) < lost]
+            oldest = have if together[0] in have else lack
+            together = max(have, lack, key=lambda side: (len(set(side).difference(leaving)), len(side), side is oldest))
         return together
 
     def _has(self, member: int, sender: int) -> int:
         return self.answers[member].have.get(sender, -1)
 
-    def _out_of_reach(self, sender: int, together: list[int], kept: PacketSets) -> int | None:
-        """The first packet of `sender` that some of these members have, some lack, and nobody keeps."""
-        ends = [self._has(member, sender) for member in together]
-        gaps = kept.get(sender, RangeSet()).gaps(min(ends) + 1, max(ends)) if min(ends) < max(ends) else []
-        return next((first for first, _ in gaps), None)
+    def _out_of_reach(self, together: list[int]) -> tuple[int, int] | None:
+        """A packet that some of these members have, some lack, and none keeps: what others keep goes with them."""
+        kept: PacketSets = {}
+        for member in together:
+            kept = union(kept, self.answers[member].kept)
+        for sender in self.view.members:
+            ends = [self._has(member, sender) for member in together]
+            gaps = kept.get(sender, RangeSet()).gaps(min(ends) + 1, max(ends)) if min(ends) < max(ends) else []
+            if gaps:
+                return sender, gaps[0][0]
+        return None
 
     def _longest(self, among: list[int]) -> tuple[Horizon, Horizon]:
         """For each sender the member that has most of it in order, the sender itself if it answered, and how much."""

@@ -31,6 +31,8 @@ class TraceWriter(RowBuffer):
     def __init__(self, path: str | os.PathLike[str], run: str, metadata: Mapping[str, object]) -> None:
         super().__init__()
         self._path = Path(path)
+        if not self._path.parent.is_dir():
+            raise TraceError(f"trace {self._path}: there is no directory {self._path.parent}")
         self._partial = self._path.with_name(f".{self._path.name}.{os.getpid()}.partial")
         self._metadata = {METADATA_KEY: json.dumps(dict(metadata))}
         self._run = run
