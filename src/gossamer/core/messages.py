@@ -394,10 +394,11 @@ class Join:
 
 @dataclass(slots=True)
 class Leave:
-    """The source wants to be a member no more."""
+    """The source wants to be a member no more; nor do `entries`, of which perhaps only it knows."""
 
     kind: ClassVar[str] = "gossip"
     freshness: int
+    entries: list[MemberEntry] = field(default_factory=list)
 
 
 @dataclass(slots=True)

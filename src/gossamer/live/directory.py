@@ -6,6 +6,7 @@ hosts, or to a host that has nothing to do with the group, is what an attacker w
 """
 
 from collections import Counter, OrderedDict
+from dataclasses import replace
 from ipaddress import IPv4Address, ip_address
 
 from gossamer.core.budget import Budget
@@ -65,7 +66,8 @@ class Directory:
             learn(entry.member, entry.name)
         if isinstance(message, Leave):
             self._remember(source, roster.addresses.get(source, ""))
-        elif isinstance(message, Join):
+            return replace(message, entries=[entry for entry in message.entries if self._possible(entry)])
+        if isinstance(message, Join):
             if not self._possible(message.entry):
                 return None
             self._remember(source, message.entry.address)

@@ -54,7 +54,7 @@ _REMEMBERED_S = 7200.0
 _EAGERNESS = 4
 """Of n members about this many times k offer to sponsor, so that a join in a large group is no implosion."""
 _NEWS_S, _NEWS_MAX = 10.0, 50
-"""Where there is no logger to remember it, a member that leaves tells who has left within this time, up to so many."""
+"""Where there is no logger to remember it, a member that leaves tells in its goodbye who has left within this time."""
 _WRITTEN_S, _AHEAD_S = 1.77e9, 100 * 365 * 86_400.0
 """An entry is at most a century ahead of our clock, or of 2026 if our clock was never set; else it is ignored. So a lie
 about a member leaves it room to refute it, and clocks may differ by years."""
@@ -215,10 +215,8 @@ class Sponsored(Membership):
         elif self._standing is Standing.JOINING:
             out.append(Multicast(Join(self._entry(JOINING), self._resume, self._alone_us(now))))
         elif self._standing is Standing.LEAVING:
-            out.append(Multicast(Leave(self._freshness)))
             left = self._view.left_since(int((now - _NEWS_S) * 1e6))[-_NEWS_MAX:]
-            if left and not self.ladder.roster.loggers:  # else what only we know of them would go with us
-                out.append(Multicast(ViewUpdate(left)))
+            out.append(Multicast(Leave(self._freshness, [] if self.ladder.roster.loggers else left)))
         if self._standing.is_inside:
             met = len(self.ladder.roster) > 1 or not self.ladder.settings.found_after
             if met and self._standing is Standing.IN:
@@ -387,6 +385,8 @@ class Sponsored(Membership):
         return {sender: max(last, self.ladder.streams[sender].start - 1) for sender, last in then.items()}
 
     def _leave_told(self, now: float, source: int, message: Leave, out: Effects) -> None:
+        if message.entries:
+            self._told(now, source, ViewUpdate(message.entries), out)
         if not self._standing.is_inside:
             return
         known = self._view.get(source)

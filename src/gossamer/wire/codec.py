@@ -130,7 +130,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     Heartbeats: (10, (("lasts", HORIZON), ("answer", FLAG))),
     Solicit: (12, (("round", NUMBER), ("wanted", PACKET_SETS))),
     Join: (13, (("entry", ENTRY), ("resume", FLAG), ("alone_us", NUMBER))),
-    Leave: (14, (("freshness", NUMBER),)),
+    Leave: (14, (("freshness", NUMBER), ("entries", ENTRIES))),
     SeenReport: (
         16,
         (("seen", NUMBER), ("newest", NUMBER), ("received", NUMBER), ("at_us", NUMBER), ("channel", CHANNEL)),
