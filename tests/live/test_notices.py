@@ -13,7 +13,7 @@ from gossamer.live.group import Group
 from gossamer.live.logger_group import logger
 from gossamer.live.notices import LOG_AGAIN_S, WAITING_MAX, Bulletin, Notice, NoticeStream
 from gossamer.wire.keys import new_key
-from tests.live.members import GROUP, joined, run, settings, until
+from tests.live.members import GROUP, collect, joined, run, settings, until
 
 
 async def first(stream: NoticeStream, kind: str) -> Notice:
@@ -141,6 +141,23 @@ def test_multicast_that_never_arrives_is_told(monkeypatch):
                 await asyncio.sleep(0.01)
             told = await first(notices, "multicast")
             assert "events came by repair" in told.text
+            monkeypatch.setattr(other._member, "_take_run", take_run)
+
+    run(story())
+
+
+def test_one_packet_that_was_lost_is_no_sign_that_multicast_never_arrives(monkeypatch):
+    """Though hundreds of events were in it."""
+
+    async def story():
+        async with joined(2, settings()) as (group, other):
+            take_run = other._member._take_run
+            monkeypatch.setattr(other._member, "_take_run", lambda now, run: [])
+            heard = other.subscribe("n")
+            await group.publish_many("n", [b"%d" % n for n in range(200)])
+            await collect(heard, 200)
+            other._watch._look_at_multicast()
+            assert ("multicast", "") not in other._watch._told
             monkeypatch.setattr(other._member, "_take_run", take_run)
 
     run(story())

@@ -394,7 +394,7 @@ class Join:
 
 @dataclass(slots=True)
 class Leave:
-    """The source wants to be a member no more; nor do `entries`, of which perhaps only it knows."""
+    """The source wants to be a member no more; `entries` are others that have left, as perhaps only it knows."""
 
     kind: ClassVar[str] = "gossip"
     freshness: int

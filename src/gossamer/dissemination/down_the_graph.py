@@ -7,14 +7,14 @@ paper's numbers for each edge do. So copies are sent once, unreliably, and what 
 
 from gossamer.core.declares import PROPAGATION_GRAPH, Declares
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import FIRST_PASS, Phase
-from gossamer.core.ladder import Effects, Rung
+from gossamer.core.ladder import Effects
 from gossamer.core.messages import Data
 from gossamer.core.packets import Run
 from gossamer.core.settings import ProtocolSettings
+from gossamer.dissemination.passing_on import PassingOn
 
 
-class GraphPass(Rung):
+class GraphPass(PassingOn):
     """Sends to the primary what the member publishes, and passes on what comes down the tree."""
 
     @classmethod
@@ -22,16 +22,8 @@ class GraphPass(Rung):
         """Without an order there is no graph."""
         return Declares(needs=(PROPAGATION_GRAPH,))
 
-    def published(self, now: float, run: Run, out: Effects) -> None:
-        """The source's part."""
-        self._send(run, out)
-
-    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
-        """Pass on a first copy; what came as a repair is not spread any further."""
-        if phase == FIRST_PASS:
-            self._send(run, out)
-
-    def _send(self, run: Run, out: Effects) -> None:
+    def send(self, run: Run, out: Effects) -> None:
+        """Where the order says."""
         to = self.ladder.order.onward(run[0].sender)
         messages = [Data(packet) for packet in run] if to else []
         # before what the order may just have said of their places, which would make them missing

@@ -15,11 +15,12 @@ from functools import lru_cache
 from random import Random
 
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import FIRST_PASS, Phase, channel_of, owner_of
-from gossamer.core.ladder import Effects, Ladder, Rung
+from gossamer.core.ids import channel_of, owner_of
+from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Data
 from gossamer.core.packets import Packet, Run
 from gossamer.core.roster import Roster
+from gossamer.dissemination.passing_on import PassingOn
 
 MemberIds = tuple[int, ...]
 
@@ -42,7 +43,7 @@ def children(members: MemberIds, tree: int, degree: int, sender: int, me: int) -
     return tuple(order[(root + at) % count] for at in range(first, min(first + degree, count)))
 
 
-class Trees(Rung):
+class Trees(PassingOn):
     """Sends down the tree what the member publishes, and forwards what comes down to it."""
 
     def __init__(self, ladder: Ladder) -> None:
@@ -55,16 +56,8 @@ class Trees(Rung):
         self._members.clear()
         self._children.clear()
 
-    def published(self, now: float, run: Run, out: Effects) -> None:
-        """The root's part."""
-        self._send(run, out)
-
-    def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
-        """Forward a first copy; what came as a repair is not spread any further."""
-        if phase == FIRST_PASS:
-            self._send(run, out)
-
-    def _send(self, run: Run, out: Effects) -> None:
+    def send(self, run: Run, out: Effects) -> None:
+        """Down the tree of each packet."""
         for packet in run:
             message = Data(packet)
             out.extend(Unicast(child, message) for child in self._below(packet))

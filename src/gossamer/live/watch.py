@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from gossamer.core.effects import Note
-from gossamer.core.ids import FIRST_PASS, PEER, channel_of
+from gossamer.core.ids import FIRST_PASS, PEER, channel_of, owner_of
 from gossamer.core.ids import LOGGER as BY_LOGGER
 from gossamer.live.envelope import Envelope
 from gossamer.live.inbox import Inbox
@@ -27,7 +27,7 @@ STUCK_S = 5.0
 """A logger that acknowledges nothing for this long is worth a word."""
 ALONE_S = 10.0
 REPAIRED_MIN = 20
-"""After this many repaired events without a single one by multicast, multicast does not work."""
+"""After this many packets of others without a single one by multicast, multicast does not work."""
 
 _REFUSED: dict[str, tuple[Kind, str]] = {
     "unknown key": ("key-mismatch", "were sealed with a key that this member does not have; give all the same key"),
@@ -169,7 +169,7 @@ class Watch:
     def _look_at_multicast(self) -> None:
         received = self._inbox.received
         repaired = received[PEER] + received[BY_LOGGER]
-        if repaired >= REPAIRED_MIN and not received[FIRST_PASS] and self._member.stack.hearing.on:
+        if repaired and not received[FIRST_PASS] and self._packets() >= REPAIRED_MIN and self._member.stack.hearing.on:
             text = (
                 f"multicast does not reach this member at {self._endpoint.group}: all of {repaired} events came by "
                 "repair; check the interface and the switches, or set first_pass='trees' with contacts"
@@ -181,6 +181,11 @@ class Watch:
                 "address, interface and key must fit theirs; `gossamer doctor` checks the network"
             )
             self._tell_once("alone", text)
+
+    def _packets(self) -> int:
+        """How many packets of others there were: hundreds of events may have come in one, which was lost by chance."""
+        me, streams = self._member.me, self._member.stack.streams
+        return sum(stream.next - stream.start for sender, stream in streams.items() if owner_of(sender) != me)
 
     def _tell_once(self, kind: Kind, text: str) -> None:
         if (kind, "") not in self._told:

@@ -15,6 +15,10 @@ _AHEAD_MAX = 10_000
 """Runs that are handed over before they are settled: then the others wait."""
 
 
+_NOBODY = -1, -1
+"""No packet: neither a sender nor a number."""
+
+
 class Turns:
     """By sender: what came and has not had its turn, and how far turns have come."""
 
@@ -42,13 +46,10 @@ class Turns:
         self.passed: Horizon = {}
         """By sender: the highest number that has had its turn."""
         self._keeps = ladder.settings.order_failures == "non-atomic"
-        self._follows = (
-            ladder.settings.dissemination == "graph"
-        )  # packets come by way of those who told us their places
-        self._awaited = self._awaited_before = self._overdue = (
-            -1,
-            -1,
-        )  # whose turn it is, was, and has been for too long
+        # whether packets come by way of those who tell us their places, and may come after these
+        self._follows = ladder.settings.dissemination == "graph"
+        # whose turn it is, was a while ago, and has been for too long
+        self._awaited = self._awaited_before = self._overdue = _NOBODY
         self._unsettled: list[tuple[int, Deliver | ReportLost]] = []  # what was handed over, with its first place
         self.settled = 0
         """Below this place, in the sequence that has its turn now, nothing will be undone."""
@@ -217,9 +218,9 @@ class Turns:
         One that comes down the graph may come after its place; if it were missing at once, its sender would be told
         that it was seen here, and send more than the path carries.
         """
-        self._overdue = self._awaited if self._awaited == self._awaited_before else (-1, -1)
-        self._awaited, self._awaited_before = (-1, -1), self._awaited
-        return self._follows and self._awaited_before != (-1, -1)
+        self._overdue = self._awaited if self._awaited == self._awaited_before else _NOBODY
+        self._awaited, self._awaited_before = _NOBODY, self._awaited
+        return self._follows and self._awaited_before != _NOBODY
 
     def _settle_absence(self, now: float, sender: int, number: int, last: int, place: int, out: Effects) -> int:
         """The number is not here: pass over what is lost or not owed, or see to it that it comes."""
