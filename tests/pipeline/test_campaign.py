@@ -52,6 +52,15 @@ def test_the_seeds_draw_everything_that_can_go_wrong() -> None:
     assert any(table["protocol"].get("suspect_after") for table in drawn)
 
 
+def test_most_sites_of_an_order_keep_their_memory() -> None:
+    drawn = [draw(seed) for seed in [*range(1, 2000), 40067]]
+    ordered = [table for table in drawn if table["protocol"].get("ordering") in ("total", "central")]
+    lost = [sum(fault.get("memory") == "lost" for fault in table["fault"]) for table in ordered]
+
+    assert any(lost)
+    assert all(2 * n < table["topology"]["members"] for n, table in zip(lost, ordered, strict=True))
+
+
 def test_half_of_the_networks_have_bottlenecks_for_papers_and_live_groups_alike() -> None:
     for seeds in (range(1, 400, 3), range(3, 400, 3)):
         drawn = [draw(seed) for seed in seeds]

@@ -104,8 +104,13 @@ class Turns:
                 numbers.discard(first, numbers.last)
 
     def lasts(self) -> Horizon:
-        """By sender: the highest number that waits."""
-        return {sender: max(waiting) for sender, waiting in self._packets.items() if waiting}
+        """By sender: the highest number that waits, be it a packet or a loss that is to be reported in its place."""
+        lasts = {sender: max(waiting) for sender, waiting in self._packets.items() if waiting}
+        for sender, by_reason in self._lost.items():
+            lost = [numbers.last for why, numbers in by_reason.items() if why and numbers]
+            if lost:
+                lasts[sender] = max(lasts.get(sender, -1), *lost)
+        return lasts
 
     def begin(self, placed: Horizon, out: Effects) -> None:
         """The order begins after these: what waits of them has no place in it."""

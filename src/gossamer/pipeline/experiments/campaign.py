@@ -137,7 +137,16 @@ def _faults(rng: Random, table: Table) -> list[Table]:
         at = round(rng.uniform(0.2, 0.5) * table["duration"], 3)
         for_ = round(rng.uniform(0.05, 0.3) * table["duration"], 3)
         faults += _fault(rng, kind, at, for_, table)
-    return faults
+    return _that_an_order_outlives(faults, table)
+
+
+def _that_an_order_outlives(faults: list[Table], table: Table) -> list[Table]:
+    """Most sites of an order by majority keep their memory; if half of them lose it at once, the order is over."""
+    if table["protocol"].get("ordering") not in ("total", "central"):
+        return faults
+    forgetful = [fault for fault in faults if fault.get("memory") == "lost"]
+    spared = forgetful[(table["topology"]["members"] - 1) // 2 :]
+    return [{**fault, "memory": "kept"} if fault in spared else fault for fault in faults]
 
 
 def _fault(rng: Random, kind: str, at: float, for_: float, table: Table) -> list[Table]:
