@@ -174,7 +174,7 @@ messages = st.one_of(
     st.builds(WantChannels, entry, channel_sets, st.booleans()),
     st.builds(ChannelsSeen, numbers, channel_sets, horizons),
     st.builds(WhichMap, channel_sets),
-    st.builds(MapIs, channel_sets, st.binary(max_size=50)),
+    st.builds(MapIs, channel_sets, st.binary(max_size=50), st.binary(max_size=50)),
     st.builds(Letter, numbers, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(LetterSeen, numbers, numbers),
     st.builds(StablePoll, st.integers(-1, 2**62), st.integers(-1, 2**62)),

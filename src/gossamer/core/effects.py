@@ -76,10 +76,14 @@ class BecomeListener:
 
 @dataclass(slots=True)
 class InstallMap:
-    """Others have this channel map, which is newer than ours; `content` is how `pubsub` writes it."""
+    """Others have this channel map, which is newer than ours; `content` is how `pubsub` writes it.
+
+    `in_use` tells by which earlier maps they may still publish.
+    """
 
     map: int
     content: bytes
+    in_use: bytes = b""
 
 
 @dataclass(slots=True)
@@ -225,9 +229,14 @@ class TellHoldings:
 
 @dataclass(slots=True)
 class PastKnown:
-    """Tell the application that the past it asked for comes now: what loggers hold; None if none of them answers."""
+    """Tell the application that the past it asked for comes now: what loggers hold; None if none of them answers.
+
+    If they hold packets that are wanted in channels which the member does not hear, these are `elsewhere`, a bit for
+    each: then nothing comes, and the application may listen to them and ask again.
+    """
 
     held: PacketSets | None
+    elsewhere: int = 0
 
 
 @dataclass(slots=True)

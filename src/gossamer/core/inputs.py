@@ -91,12 +91,13 @@ class NamesakeHeard:
 class MapKnown:
     """The application has this channel map and, if it is `used`, publishes by it; `content` is how `pubsub` writes it.
 
-    The application listens to what the map asks for by now.
+    The application listens to what the map asks for by now. `in_use` tells by which earlier maps members may publish.
     """
 
     map: int
     content: bytes
     used: bool = False
+    in_use: bytes = b""
 
 
 class Published:

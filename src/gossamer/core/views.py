@@ -150,8 +150,9 @@ class WhichMap:
 
 @dataclass(slots=True)
 class MapIs:
-    """The channel map that the source knows, as `pubsub` writes it."""
+    """The channel map that the source knows, as `pubsub` writes it; `in_use` is what members may still publish by."""
 
     kind: ClassVar[str] = "gossip"
     map: int
     content: bytes
+    in_use: bytes = b""

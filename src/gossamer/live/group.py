@@ -262,7 +262,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         self._waiting = Waiting(self._member)
         self._mail = Mail(self._member)
         self._names = AskedNames(self._member, self._mail)
-        self._past = Past(self._member, self._inbox, self._names)
+        self._past = Past(self._member, self._inbox, self._names, lambda found: self._channels.hear_past(found))
         self._requests = Requests(self.name, self._member, self._inbox, self._mail, self._codec)
         self._inbox.event_type = event_type(
             self._home, self._requests.reply, self._codec, PlacedEvent if self.settings.order == "total" else Event

@@ -202,9 +202,9 @@ class Inbox:
         """
         if self.switches is None or place >= 0:  # an order of all needs no other
             self._deliver(run, phase, place, under)
-        elif run := self.switches.pass_on(run, phase, self.marks, self.delivered):
+        elif run := self.switches.pass_on(run, phase, self.delivered):
             self._deliver(run, phase)
-            self.switches.went_on(self.marks)
+            self.switches.went_on()
 
     def _deliver(self, run: Run, phase: Phase, place: int = -1, under: int = -1) -> None:
         sender = run[0].sender
@@ -242,6 +242,14 @@ class Inbox:
         if events:
             self._offer(events, subjects, size_bytes)
         self._report_abandoned()
+
+    def handed_over(self) -> Horizon:
+        """By sender: everything below was handed over to all that want it, also of the past that some want again."""
+        again: Horizon = {}
+        for subscription in list(self._subscriptions.values()):
+            for sender, following in subscription.rewound.items():
+                again[sender] = min(following, again.get(sender, following))
+        return {**self.marks, **again} if again else self.marks
 
     def undo(self, effect: UndoDeliveries) -> None:
         """Tell all subscriptions what they have to undo; it comes again as if it had not been there."""
@@ -287,7 +295,7 @@ class Inbox:
             self._reassembler.lost(effect.sender, effect.first, effect.last)
             self._report_abandoned()
         if self.switches is not None:
-            self.switches.went_on(self.marks)
+            self.switches.went_on()
 
     def taken_back(self, sender: int, first: int) -> None:
         """What was reported as lost from `first` on comes after all, and is new."""
@@ -298,7 +306,7 @@ class Inbox:
         self._reassembler.forget(sender)
         self._report_abandoned()
         if self.switches is not None:
-            self.switches.went_on(self.marks)
+            self.switches.went_on()
         self._left.pop(sender, None)
         self._left[sender] = None
         if len(self._left) > _LEFT_MAX:
@@ -335,6 +343,10 @@ class Inbox:
     def missed(self, why: str) -> None:
         """Events may have been missed, of which nobody can say what they were."""
         self._report(Lost(-1, -1, -1, why))
+
+    def awaits_past(self) -> bool:
+        """Whether a subscription still gets what was before it."""
+        return any(some.rewound or some.waits_for_past for some in list(self._subscriptions.values()))
 
     def past_unknown(self, subscription: Subscription) -> None:
         """No logger told us of the past: report that, and go on with the present."""

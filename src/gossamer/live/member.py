@@ -117,7 +117,7 @@ class Member:
         """By sender: every member has its packets up to here, as far as we have been told."""
         self.progress: Callable[[], None] | None = None
         """Called after every step while anyone waits for something."""
-        self.map_told: Callable[[int, bytes], None] = lambda number, content: None
+        self.map_told: Callable[[int, bytes, bytes], None] = lambda number, content, in_use: None
         """Called with the number and the content of a channel map that others have."""
         self._header = header
         self._transport = transport
@@ -460,8 +460,8 @@ class Member:
             case BecomeListener(channels, horizon):
                 self.sockets.listens(self.me, channels, horizon)
                 self._inbox.begin(horizon)
-            case InstallMap(number, content):
-                self.map_told(number, content)
+            case InstallMap(number, content, in_use):
+                self.map_told(number, content, in_use)
             case BecomeStranger():
                 self._recorder.noted(time(), self.me, "leave")
                 self.left.set()

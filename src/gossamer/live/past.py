@@ -1,7 +1,12 @@
-"""Subscriptions that want the past: the stack asks loggers for one wish at a time."""
+"""Subscriptions that want the past: the stack asks loggers for one wish at a time.
+
+A subject may have travelled in other channels than it does now: the member listens to all in which loggers hold
+something, and then asks again.
+"""
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from gossamer.core.effects import PastKnown
 from gossamer.core.inputs import RewindAsked
@@ -17,8 +22,9 @@ _AGAIN_S = 0.02
 class Past:
     """The wishes of one member, the first of which is being asked for."""
 
-    def __init__(self, member: Member, inbox: Inbox, names: AskedNames) -> None:
+    def __init__(self, member: Member, inbox: Inbox, names: AskedNames, hear: Callable[[int], None]) -> None:
         self._member = member
+        self._hear = hear
         self._inbox = inbox
         self._names = names
         self._wishes: deque[tuple[Subscription, int, Horizon]] = deque()
@@ -41,6 +47,10 @@ class Past:
 
     def known(self, effect: PastKnown) -> None:
         """Loggers have said what they hold, and the stack is now requesting it; or no logger has answered."""
+        if effect.elsewhere:
+            self._hear(effect.elsewhere)
+            asyncio.get_running_loop().call_soon(self._ask)
+            return
         subscription, _, positions = self._wishes.popleft()
         if effect.held is None:
             self._inbox.past_unknown(subscription)

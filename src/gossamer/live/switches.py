@@ -23,22 +23,23 @@ _HELD_BYTES_MAX = 64 << 20
 class Switches:
     """Streams that wait for others of the same publisher."""
 
-    def __init__(self, hears: Callable[[int], bool], stats: Counter[str]) -> None:
+    def __init__(self, hears: Callable[[int], bool], handed_over: Callable[[], Horizon], stats: Counter[str]) -> None:
         self._hears = hears
+        self._handed_over = handed_over  # by stream: everything below was
         self._stats = stats
         self._waits: dict[int, Horizon] = {}  # by stream: the streams that it waits for, and up to which number
         self._held: dict[int, list[Callable[[], None]]] = {}
         self._bytes = 0
         self._moved = self._releasing = False
 
-    def pass_on(self, run: Run, phase: Phase, marks: Horizon, deliver: Callable[[Run, Phase], None]) -> Run:
+    def pass_on(self, run: Run, phase: Phase, deliver: Callable[[Run, Phase], None]) -> Run:
         """What of a run may be handed over now; `deliver` is called with the rest when its turn comes."""
         stream = run[0].sender
         if stream in self._waits:
             self._hold(stream, run, phase, deliver)
             return []
         for at, packet in enumerate(run):
-            if is_switch(packet.body) and (after := self._after(stream, packet.body, marks)):
+            if is_switch(packet.body) and (after := self._after(stream, packet.body)):
                 self._waits[stream] = after
                 if run[at + 1 :]:
                     self._hold(stream, run[at + 1 :], phase, deliver)
@@ -52,11 +53,12 @@ class Switches:
         self._held.setdefault(effect.sender, []).append(partial(report, effect))
         return True
 
-    def went_on(self, marks: Horizon) -> None:
-        """Everything below these marks was handed over: streams that waited for that go on, and others after them."""
+    def went_on(self) -> None:
+        """More was handed over: streams that waited for that go on, and others after them."""
         self._moved = True
         while self._moved and not self._releasing:
             self._moved = False
+            marks = self._handed_over() if self._waits else {}
             for stream, after in list(self._waits.items()):
                 left = {s: last for s, last in after.items() if marks.get(s, 0) <= last and self._hears(s)}
                 if not left or self._bytes > _HELD_BYTES_MAX:
@@ -65,12 +67,12 @@ class Switches:
                 else:
                     self._waits[stream] = left
 
-    def _after(self, stream: int, body: bytes, marks: Horizon) -> Horizon:
+    def _after(self, stream: int, body: bytes) -> Horizon:
         try:
             lasts = unpack_switch(body)
         except WireError:
             return {}
-        owner = owner_of(stream)
+        owner, marks = owner_of(stream), self._handed_over()
         streams = {stream_of(owner, channel): last for channel, last in lasts.items()}
         return {s: last for s, last in streams.items() if s != stream and self._hears(s) and marks.get(s, 0) <= last}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 
 from gossamer.core.effects import PastKnown, Unicast
+from gossamer.core.ids import channel_of
 from gossamer.core.inputs import RewindAsked
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Holdings, Recall
@@ -94,8 +95,21 @@ class History(Rung):
             for sender, numbers in known.items()
         )
 
+    def _elsewhere(self, wish: RewindAsked) -> int:
+        """The channels that we do not hear, though a log holds something of them that is wanted; a bit for each."""
+        hears = self.ladder.streams.hears
+        channels = {
+            channel_of(sender)
+            for sender, numbers in self._held().items()
+            if not hears(sender) and wish.positions.get(sender, 0) <= numbers.last
+        }
+        return sum(1 << channel for channel in channels if channel < self.ladder.settings.channels)
+
     def _conclude(self, now: float, wish: RewindAsked, out: Effects) -> None:
         self._wish = None
+        if elsewhere := self._elsewhere(wish):
+            out.append(PastKnown({}, elsewhere))
+            return
         hears = self.ladder.streams.hears
         held = {sender: numbers for sender, numbers in self._held().items() if hears(sender)}
         if self._answers:

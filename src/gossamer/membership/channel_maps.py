@@ -33,6 +33,7 @@ class ChannelMaps(Rung):
         super().__init__(ladder)
         self._map = 0
         self._content = b""
+        self._in_use = b""  # by which earlier maps members may publish, as far as is known here
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """A map, and the wish for one."""
@@ -53,18 +54,18 @@ class ChannelMaps(Rung):
 
     def _known(self, now: float, happened: MapKnown, out: Effects) -> None:
         if happened.map >= self._map:
-            self._map, self._content = happened.map, happened.content
+            self._map, self._content, self._in_use = happened.map, happened.content, happened.in_use
             self.ladder.known_map = happened.map | happened.used
             self.ladder.membership.declare_channels(now, out)
 
     def _asked(self, now: float, source: int, message: WhichMap, out: Effects) -> None:
         if self._map >= message.map > 0:
-            out.append(Unicast(source, MapIs(self._map, self._content)))
+            out.append(Unicast(source, MapIs(self._map, self._content, self._in_use)))
 
     def _told(self, now: float, source: int, message: MapIs, out: Effects) -> None:
         version = message.map >> _CHECKSUM_BITS + 1
         if message.map != number_of(version, message.content):
             self.ladder.ignored["channel maps that are damaged"] += 1
         elif message.map > self._map:
-            self._map, self._content = message.map, message.content
-            out.append(InstallMap(message.map, message.content))
+            self._map, self._content, self._in_use = message.map, message.content, message.in_use
+            out.append(InstallMap(message.map, message.content, message.in_use))

@@ -183,7 +183,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     WantChannels: (70, (("entry", ENTRY), ("channels", CHANNEL_SET), ("resume", FLAG))),
     ChannelsSeen: (71, (("freshness", NUMBER), ("channels", CHANNEL_SET), ("seen", HORIZON))),
     WhichMap: (72, (("map", CHANNEL_SET),)),
-    MapIs: (73, (("map", CHANNEL_SET), ("content", BYTES))),
+    MapIs: (73, (("map", CHANNEL_SET), ("content", BYTES), ("in_use", BYTES))),
     StablePoll: (60, (("last", LAST), ("stable", LAST))),
     ViewBeat: (61, (("view", NUMBER), ("attempt", NUMBER), ("settled", FLAG))),
     EnterView: (62, (("entry", ENTRY), ("first", NUMBER))),
