@@ -1,5 +1,7 @@
 """The maps that a group is between, as they are told: the latest of them, and whether these are all."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,10 +36,8 @@ def test_maps_that_are_too_large_together_are_left_out():
 
 @given(st.binary(max_size=60))
 def test_anything_else_is_an_error_of_its_kind(data):
-    try:
+    with suppress(ChannelMapError):
         assert MapsInUse.from_bytes(data).to_bytes() == data
-    except ChannelMapError:
-        pass
 
 
 def test_what_is_cut_short_is_refused():
