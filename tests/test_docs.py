@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from runpy import run_path
 
@@ -47,3 +48,9 @@ def test_what_the_page_says_is_refused_is_refused():
     for text, _ in shown:
         with pytest.raises(FilterError):
             compile_where(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_example_has_the_name_of_a_module_that_it_would_hide(page):
+    named = re.findall(r"```python\n# (\w+)\.py\n", page.read_text("utf-8"))
+    assert not {*named} & {*sys.stdlib_module_names, "requests", "gossamer"}

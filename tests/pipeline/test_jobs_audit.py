@@ -18,7 +18,7 @@ from gossamer.live.logger_group import logger
 from gossamer.pipeline.audit import audit, summary
 from gossamer.pipeline.latency import latency
 from gossamer.pipeline.session import PipelineError
-from gossamer.pipeline.traces import read_events, read_traces
+from gossamer.pipeline.traces import member_names, read_events, read_traces
 from gossamer.store import open_store
 from gossamer.trace.schema import TraceError
 from gossamer.trace.writer import TraceWriter
@@ -28,9 +28,9 @@ SENDER = 1
 MS = 1_000_000
 
 
-def write(path: Path, rows: list[tuple], run: str = "run") -> Path:
+def write(path: Path, rows: list[tuple], run: str = "run", **about: str) -> Path:
     """A trace; rows are (ms, member, kind, seqno, phase) of packets of SENDER, or -1 for none."""
-    with TraceWriter(path, run, {}) as trace:
+    with TraceWriter(path, run, about) as trace:
         for ms, member, kind, seqno, phase in sorted(rows, key=lambda row: row[0]):
             sender = SENDER if seqno >= 0 else -1
             trace.row(ms * MS, member, kind, sender, seqno, -1, 100, phase)
@@ -173,7 +173,7 @@ def test_a_live_group_is_audited_from_its_log_and_its_traces(spark: SparkSession
     name = f"audited {os.getpid()}"
 
     async def live() -> None:
-        writers = [TraceWriter(tmp_path / f"member{n}.parquet", "live", {}) for n in range(3)]
+        writers = [TraceWriter(tmp_path / f"member{n}.parquet", "live", {"name": f"m{n}"}) for n in range(3)]
         async with logger(name, tmp_path / "store", settings, retain="forever"):
             groups = [Group(name, settings, trace=writer) for writer in writers]
             async with groups[0] as publisher, groups[1] as one, groups[2] as two:
@@ -200,6 +200,9 @@ def test_a_live_group_is_audited_from_its_log_and_its_traces(spark: SparkSession
     rows = latency(traces, read_events(spark, tmp_path / "store")).collect()
     assert {row.name for row in rows if row.by == "subject"} == {"s.0", "s.1"}
     assert all(0 <= row.p50_s < 10 for row in rows)
+    names = member_names([tmp_path], tmp_path / "store")
+    assert {names[member["member"]] for member in subscribers} == {"m1", "m2"}
+    assert names[int(next(row.name for row in rows if row.by == "sender"))] == "m0"
 
 
 def test_the_commands_report_in_json_and_fail_with_one_line(monkeypatch, capsys, log: Path, traces: list[Path]):
@@ -211,10 +214,15 @@ def test_the_commands_report_in_json_and_fail_with_one_line(monkeypatch, capsys,
         captured = capsys.readouterr()
         return stopped.value.code or 0, captured.out, captured.err
 
-    files = list(map(str, traces))
+    named = write(log.parent / "named.parquet", [(0, SENDER, "join", -1, "")], name="ticker")
+    files = list(map(str, [*traces, named]))
     status, out, _ = run("audit", str(log), *files, "--json")
     assert status == 1
-    assert json.loads(out)["missing"][0]["reason"] == "given up: too old"
+    missing = json.loads(out)["missing"][0]
+    assert missing["reason"] == "given up: too old"
+    assert (missing["sender_id"], missing["sender_source"]) == (str(SENDER), "ticker")
+    status, out, _ = run("audit", str(log), *files)
+    assert "of sender ticker: given up: too old" in out
     status, out, _ = run("latency", *files, "--log", str(log))
     assert status == 0
     assert "quotes.a" in out

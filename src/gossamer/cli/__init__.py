@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """The entry point of `gossamer`."""
+    _open_standard_streams()
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, and stays so
     if interruptible:
         signal.signal(signal.SIGINT, _end_at_once)
@@ -24,11 +25,26 @@ def main() -> None:
         _main(interruptible)
     except KeyboardInterrupt:  # before there was anything to interrupt
         _fail("gossamer: interrupted", 130)
+    finally:
+        if interruptible:  # a second interrupt, while Python ends, would be a traceback
+            signal.signal(signal.SIGINT, _end_at_once)
+
+
+def _open_standard_streams() -> None:
+    """Give a process that was started with a closed standard stream (`<&-`, `>&-`) an empty one: else the first socket
+    takes its number, and what is printed is sent."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _end_at_once(*_: object) -> None:
-    """While modules are imported there is nothing to clean up; an exception in the midst of that may be swallowed, with
-    a traceback, by whatever Python is doing just then."""
+    """At the beginning, while modules are imported, and at the end there is nothing to clean up; an exception in the
+    midst of that may be swallowed, with a traceback, by whatever Python is doing just then."""
     os.write(2, b"gossamer: interrupted\n")
     os._exit(130)
 

@@ -48,13 +48,13 @@ def check(
     if as_json:
         typer.echo(json.dumps(report.as_dict()))
     else:
-        _show(trace, report)
+        _show(traces, report)
     return 0 if report.ok else 1
 
 
-def _show(trace: Path, report: "Report") -> None:
+def _show(traces: list[Path], report: "Report") -> None:
     console = Console()
-    title = f"{trace.name}: {report.rows:,} rows, {report.seconds:.2f} s"
+    title = f"{', '.join(trace.name for trace in traces)}: {report.rows:,} rows, {report.seconds:.2f} s"
     table = Table("specification", "reference", "verdict", title=title, title_justify="left")
     for result in report.results:
         verdict = "[green]holds[/]" if result.ok else f"[bold red]{result.violations:,} violations[/]"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gossamer.cli.pipeline import show_audit
+from gossamer.cli.pipeline import named, show_audit
 from gossamer.core.schema import SettingError
 
 
@@ -15,7 +15,7 @@ def archive_and_audit(console: Console, folder: Path) -> int:
     from gossamer.pipeline.errors import plain_errors
     from gossamer.pipeline.options import ReadOptions
     from gossamer.pipeline.session import running
-    from gossamer.pipeline.traces import read_traces
+    from gossamer.pipeline.traces import member_names, read_traces
 
     traces = sorted(folder.glob("*.parquet"))
     if not traces:
@@ -26,7 +26,7 @@ def archive_and_audit(console: Console, folder: Path) -> int:
         archive(spark, options, folder / "archive")
         events = read_archive(spark, folder / "archive")
         console.print(f"{events.count():,} events archived to Parquet in {folder / 'archive'}", soft_wrap=True)
-        found = summary(audit(events, read_traces(spark, traces)).cache())
+        found = named(summary(audit(events, read_traces(spark, traces)).cache()), member_names(traces, folder / "log"))
     show_audit(found)
     missing = sum(member["missing"] for member in found["members"])
     if not missing:

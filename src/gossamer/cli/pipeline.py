@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gossamer.cli.ids import with_ids
 from gossamer.cli.progress import waiting
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.schema import SettingError
 
 if TYPE_CHECKING:
@@ -142,13 +144,16 @@ def latency(
     from gossamer.pipeline.errors import plain_errors
     from gossamer.pipeline.latency import latency as measure
     from gossamer.pipeline.session import running
-    from gossamer.pipeline.traces import check_traces, read_events, read_traces
+    from gossamer.pipeline.traces import check_traces, member_names, read_events, read_traces
 
     check_traces(traces)
     options = log_options(log, key_file)
+    names = member_names(traces, log)
     with waiting("Spark measures latencies"), running("gossamer latency", master) as spark, plain_errors():
         events = read_events(spark, log, options) if log is not None else None
         rows = [row.asDict() for row in measure(read_traces(spark, traces), events).collect()]
+    for row in rows:
+        row["source"] = "" if row["by"] not in ("sender", "member") else _known_as(int(row["name"]), names)
     _report({"latency": rows}, as_json, lambda: _show_latency(rows))
     return 0
 
@@ -176,17 +181,35 @@ def audit(
     from gossamer.pipeline.audit import summary
     from gossamer.pipeline.errors import plain_errors
     from gossamer.pipeline.session import running
-    from gossamer.pipeline.traces import check_traces, read_events, read_traces
+    from gossamer.pipeline.traces import check_traces, member_names, read_events, read_traces
 
     check_traces(traces)
     options = log_options(log, key_file)
+    names = member_names(traces, log)
     with waiting("Spark audits the traces"), running("gossamer audit", master) as spark, plain_errors():
         audited = examine(read_events(spark, log, options), read_traces(spark, traces)).cache()
         if out is not None:
             audited.write.mode("overwrite").parquet(str(out))
-        found = summary(audited)
-    _report(found, as_json, lambda: show_audit(found))
+        found = named(summary(audited), names)
+    _report(with_ids(found), as_json, lambda: show_audit(found))
     return 1 if any(member["missing"] for member in found["members"]) else 0
+
+
+def named(found: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
+    """An audit with the names of members (`source`) and senders (`sender_source`) beside their numbers."""
+    for row in (*found["members"], *found["missing"]):
+        row["source"] = _known_as(row["member"], names)
+        if "sender" in row:
+            row["sender_source"] = _known_as(row["sender"], names)
+    return found
+
+
+def _known_as(stream: int, names: dict[int, str]) -> str:
+    """The name of the member whose stream it is, and the channel if it is not the first; else the number."""
+    name = names.get(owner_of(stream), "")
+    if not name:
+        return str(stream)
+    return f"{name}, channel {channel_of(stream)}" if channel_of(stream) else name
 
 
 def _options(store: Path, key_file: Path | None, **options: str) -> "ReadOptions":
@@ -241,7 +264,7 @@ def _show_latency(rows: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         times = [f"{row[name] * 1e3:,.2f}" for name in ("mean_s", "p50_s", "p99_s", "max_s")]
-        table.add_row(row["by"], row["name"], f"{row['packets']:,}", *times)
+        table.add_row(row["by"], row["source"] or row["name"], f"{row['packets']:,}", *times)
     Console().print(table)
 
 
@@ -249,16 +272,17 @@ def show_audit(found: dict[str, Any]) -> None:
     """Print what every member got by which rung, and what it did not get."""
     console = Console()
     columns = ("packets", "events", "first_pass", "peer", "logger", "missing", "excused")
-    table = Table("member", title="events of the log at every member, by rung", title_justify="left")
+    table = Table(title="events of the log at every member, by rung", title_justify="left")
+    table.add_column("member", overflow="fold")
     for name in columns:
         table.add_column(name.replace("_", " "), justify="right")
     for member in found["members"]:
         shown = [f"{member[name]:,}" for name in columns]
-        table.add_row(str(member["member"]), *shown, style="bold red" if member["missing"] else None)
+        table.add_row(member["source"], *shown, style="bold red" if member["missing"] else None)
     console.print(table)
     for gap in found["missing"][:SHOWN]:
         where = f"{gap['first']}..{gap['last']}" if gap["first"] < gap["last"] else str(gap["first"])
-        text = f"member {gap['member']}: {gap['events']:,} events, packets {where} of sender {gap['sender']}"
+        text = f"member {gap['source']}: {gap['events']:,} events, packets {where} of sender {gap['sender_source']}"
         console.print(f"{text}: {gap['reason']}", soft_wrap=True)
     if len(found["missing"]) > SHOWN:
         console.print(f"... and {len(found['missing']) - SHOWN:,} more ranges; --json or --out lists them all")

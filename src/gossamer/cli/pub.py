@@ -92,7 +92,7 @@ def pub(
                 with waiting(f"waiting for {wait} other members of group {group}", always=True):
                     while len(member.members()) <= wait:
                         await asyncio.sleep(0.01)
-                events = _lines() if stdin else _numbered(payload, count)
+                events = _lines(settings.event_bytes_max) if stdin else _numbered(payload, count)
                 watch = asyncio.create_task(patience.watch(member))
                 try:
                     await _publish(member, subject, events, rate, known, patience)
@@ -209,27 +209,43 @@ async def _numbered(payload: str | None, count: int) -> AsyncIterator[bytes]:
         yield b"%d" % number if payload is None else payload.encode()
 
 
-async def _lines() -> AsyncIterator[bytes]:
+async def _lines(longest: int) -> AsyncIterator[bytes]:
     """The lines of standard input, be it a file, a pipe or a terminal.
 
-    A daemon thread reads them, so that an interrupt need not wait for the next line to be typed.
+    A daemon thread reads them, so that an interrupt need not wait for the next line to be typed. What it cannot read
+    is an error here.
     """
-    some: asyncio.Queue[list[bytes]] = asyncio.Queue(maxsize=4)
+    some: asyncio.Queue[list[bytes] | OSError] = asyncio.Queue(maxsize=4)
     loop = asyncio.get_running_loop()
 
+    def hand_over(found: list[bytes] | OSError) -> None:
+        putting = some.put(found)
+        try:
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        except RuntimeError:  # the loop has ended
+            putting.close()
+            raise
+
     def read() -> None:
-        rest = b""
-        with suppress(RuntimeError, CancelledError):  # the loop has ended
-            while chunk := os.read(sys.stdin.fileno(), _CHUNK_BYTES):
-                *lines, rest = (rest + chunk).split(b"\n")
-                if lines:
-                    asyncio.run_coroutine_threadsafe(some.put(lines), loop).result()
-            asyncio.run_coroutine_threadsafe(some.put([rest] if rest else []), loop).result()
-            asyncio.run_coroutine_threadsafe(some.put([]), loop).result()
+        rest = bytearray()  # of a line whose end has not come yet; one that is too long for an event is passed on, too
+        with suppress(RuntimeError, CancelledError):
+            try:
+                while chunk := os.read(sys.stdin.fileno(), _CHUNK_BYTES):
+                    first, *others = chunk.split(b"\n")
+                    rest += first
+                    if others or len(rest) > longest:
+                        hand_over([bytes(rest), *others[:-1]])
+                        rest = bytearray(others[-1] if others else b"")
+            except OSError as error:
+                hand_over(OSError(error.errno, error.strerror, "standard input"))
+            hand_over([bytes(rest)] if rest else [])
+            hand_over([])
 
     threading.Thread(target=read, daemon=True).start()
-    while lines := await some.get():
-        for line in lines:
+    while found := await some.get():
+        if isinstance(found, OSError):
+            raise found
+        for line in found:
             yield line
 
 

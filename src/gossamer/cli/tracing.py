@@ -21,6 +21,7 @@ def traced(path: Path | None, settings: Settings) -> Iterator[RowBuffer | None]:
     protocol = settings.protocol_settings()
     metadata = {
         "world": "live",
+        "name": settings.name,
         "protocol": protocol.name,
         "promises": list(promises(protocol)),
         "recovery": protocol.recovery,

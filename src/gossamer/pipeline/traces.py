@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from gossamer.pipeline.archive import read_archive
 from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.session import PipelineError
+from gossamer.store import open_store
 from gossamer.store.data_file import DATA_FILE
-from gossamer.trace.reader import row_count
+from gossamer.trace.reader import own_name, row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,16 @@ def check_traces(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     for file in files:
         row_count(file)  # reads only the footer, and checks the schema
     return list(map(str, files))
+
+
+def member_names(paths: Sequence[str | os.PathLike[str]], log: str | os.PathLike[str] | None = None) -> dict[int, str]:
+    """The names of members by their numbers: live traces tell that of their member, a log store those of senders."""
+    names: dict[int, str] = {}
+    if log is not None and is_store(log):
+        with open_store(Path(log), readonly=True) as store:
+            names = store.names()
+    told = (own_name(file) for path in paths for file in _files(Path(path)))
+    return names | dict(each for each in told if each is not None)
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

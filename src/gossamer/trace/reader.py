@@ -84,6 +84,16 @@ def metadata(path: Path) -> dict[str, Any]:
         return found
 
 
+def own_name(path: Path) -> tuple[int, str] | None:
+    """The number and the name of the live member that wrote the trace; None if it says nothing, or is of others."""
+    name = metadata(path).get("name")
+    with _opened(path) as file:
+        if not isinstance(name, str) or not name or not file.metadata.num_rows:
+            return None
+        first = next(file.iter_batches(batch_size=1, columns=["member"]))
+        return first.column(0)[0].as_py(), name
+
+
 def row_count(path: Path) -> int:
     """The number of rows in the trace, from its footer."""
     with _opened(path) as file:
