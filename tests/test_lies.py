@@ -123,6 +123,27 @@ def test_a_packet_that_comes_late_is_not_delivered_after_it_was_reported_lost():
     assert table.numbers(READER, SENDER) == list(range(1, 2 * FAR + 1))
 
 
+def test_a_sender_that_goes_on_after_its_answer_has_not_lied():
+    """Others speak of its next packet before the answer is here: what was reported as lost before stays lost."""
+    table = Table("rpbcast", 2, ordering="none", repair=["negative"], buffer_packets=10, buffering="size")
+    table.publish(SENDER)
+    late = table.take(Data)[0]
+    for _ in range(2 * FAR):
+        table.publish(SENDER)
+        table.pass_on(lambda letter: isinstance(letter.message, Data))
+    table.wait(20.0)
+    assert [(loss.first, loss.last) for loss in table.lost[READER]] == [(0, 0)]
+    table.hand(late)
+    table.pass_on(lambda letter: isinstance(letter.message, Where))
+    answer = table.take(Here)[0]
+    table.publish(SENDER)
+    table.take(Data)
+    tell(table, READER, SENDER, Heartbeat(2 * FAR + 1))
+    table.hand(answer)
+    stream = table.stacks[READER].streams[SENDER]
+    assert (stream.abandoned.ranges(), stream.missing.ranges()) == ([(0, 0)], [(2 * FAR + 1, 2 * FAR + 1)])
+
+
 def test_what_was_acknowledged_because_of_a_lie_is_not_collected():
     """The reader has given up what nobody could send, and the logger believes that it has everything."""
     table = table_of(retention_age=0.0)

@@ -3,7 +3,9 @@
 Either they were overtaken, or somebody has lied: spoken of numbers, or sent packets under numbers, that the sender has
 not come to yet. Believed, such a lie would cost the true packets: they would be taken for old when they come. So the
 sender is asked, with a number that nobody else knows, and what it has not sent by then is forgotten (`Gaps.retract`).
-What comes while the answer is on its way is not forgotten: it may be what the sender sent after it.
+What comes while the answer is on its way is not forgotten: it may be what the sender sent after it. And where the answer
+bears out all that was seen when the question was asked, nobody has lied: what was spoken of since may be true as well,
+and over a slow path the sender is well ahead of its answer.
 """
 
 from collections.abc import Mapping
@@ -29,6 +31,8 @@ class _Doubt(NamedTuple):
     """The first number at which its own packets came."""
     heard: RangeSet
     """What had been heard of it from there on."""
+    next: int
+    """The first number that had not been seen."""
 
 
 class Whereabouts(Rung):
@@ -66,7 +70,7 @@ class Whereabouts(Rung):
         ladder, stream = self.ladder, self.ladder.streams[sender]
         again_at = now + ladder.round_trips.patience(owner_of(sender), ladder.settings.gossip_period)
         heard = stream.received(RangeSet.span(since, stream.next - 1))
-        self._doubts[sender] = _Doubt(ladder.rng.getrandbits(_NONCE_BITS), again_at, since, heard)
+        self._doubts[sender] = _Doubt(ladder.rng.getrandbits(_NONCE_BITS), again_at, since, heard, stream.next)
         out.append(Unicast(owner_of(sender), Where(self._doubts[sender].nonce, channel_of(sender))))
 
     def _asked(self, now: float, source: int, message: Where, out: Effects) -> None:
@@ -82,6 +86,6 @@ class Whereabouts(Rung):
             return
         del self._doubts[sender]
         self._lasts[sender] = message.last
-        if message.last + 1 < stream.next:
+        if message.last + 1 < doubt.next:
             own = stream.received(RangeSet.span(message.last + 1, stream.next - 1)).difference(doubt.heard)
             self.ladder.gaps.retract(now, sender, doubt.since, message.last, own, out)
