@@ -332,7 +332,6 @@ class Member:
 
     def _carry_out(self, effects: list[Effect]) -> None:
         if self.disk is not None:
-            self._say_when_they_came(effects)  # before they wait for the disk
             if self.disk.failure:
                 effects = [effect for effect in effects if only_serves(effect)]
             elif self.disk.takes(effects):
@@ -386,7 +385,7 @@ class Member:
                 else:
                     to_group.setdefault(channel, []).extend(self._post.close(message, EVERYONE))
             elif isinstance(effect, Unicast):
-                if type(effect.message) is SeenReport and self.disk is None:
+                if type(effect.message) is SeenReport and effect.message.at_us:
                     self._say_when_it_came(effect.message)
                 to_one.setdefault(effect.to, []).extend(self._post.close(effect.message, effect.to))
             elif tracing or not isinstance(effect, Announce):
@@ -400,14 +399,9 @@ class Member:
         for member, datagrams in to_one.items():
             self._post.send_to(member, datagrams, roster)
 
-    def _say_when_they_came(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if type(effect) is Unicast and type(effect.message) is SeenReport:
-                self._say_when_it_came(effect.message)
-
     def _say_when_it_came(self, report: SeenReport) -> None:
-        """As the kernel has it: a process that is slow to read, or to write, must not look like a slow network."""
-        waited = self._transport.waited() if report.at_us else 0.0
+        """As the kernel has it: a process that is slow to read must not look like a slow network."""
+        waited = self._transport.waited()
         if waited:
             report.at_us = int((self.now() - waited) * 1e6)
 
