@@ -226,7 +226,7 @@ def test_a_receiver_that_is_much_slower_is_let_go_and_the_others_get_all():
 
 @pytest.mark.parametrize("delay", [0.001, 0.01])
 def test_a_receiver_through_which_next_to_nothing_comes_is_let_go_at_once(delay):
-    """The others get in the first second what they get on their own, and hardly more is dropped: it was three times as much."""
+    """The others get in the first second what they get on their own; three times as much was dropped as there."""
     alone = Lab({1: Link(100 * MBIT, delay), 2: Link(100 * MBIT, delay)}).run(1.0)
     lab = Lab({1: Link(100 * MBIT, delay), 2: Link(100 * MBIT, delay), 3: Link(10 * MBIT, delay)})
     lab.run(0.15)
