@@ -3,7 +3,7 @@
 from random import Random
 
 from gossamer.core.effects import Effect, Listen, Unicast
-from gossamer.core.inputs import Heard, Received, Reconnected, Started, Woke
+from gossamer.core.inputs import Heard, Published, Received, Reconnected, Started, Woke
 from gossamer.core.messages import HowFar, LetGo, Progress, Request, SeenReport
 from gossamer.core.packets import Packet
 from gossamer.presets import preset
@@ -198,6 +198,18 @@ def test_a_sender_tells_a_receiver_that_it_does_not_wait_and_that_it_does_again(
     assert set(told(2.5)) == {(ME, True)}
     told(10.0)
     assert told(11.0) == []
+
+
+def test_a_sender_tells_a_receiver_at_once_that_it_lets_it_go_for_its_path() -> None:
+    """Soon its queue is full, and most of what it is told is lost."""
+    stack = Stack(SENDER, (SENDER, ME, OTHER, 4), preset("rpbcast", CHANGES | {"congestion": "delay"}), Random(1))
+    stack.step(0.0, Started({}))
+    controller = stack.pace._paces[0].controller  # type: ignore[attr-defined]
+    controller.judge = lambda now, lagging, let_go, follow: let_go(ME)
+    stack.step(0.1, Published(b"0", b"1", b"2"))
+    stack.step(0.11, Heard(ME, SeenReport(1, 0, 1, 1)))
+    effects = stack.step(0.12, Heard(ME, SeenReport(2, 1, 2, 10_001)))
+    assert Unicast(ME, LetGo()) in effects
 
 
 def test_a_receiver_that_was_let_go_and_has_everything_says_so_though_nothing_comes_any_more() -> None:

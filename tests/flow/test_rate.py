@@ -224,6 +224,26 @@ def test_a_receiver_that_is_much_slower_is_let_go_and_the_others_get_all():
         assert dropped <= 0.01
 
 
+@pytest.mark.parametrize("delay", [0.001, 0.01])
+def test_a_receiver_through_which_next_to_nothing_comes_is_let_go_at_once(delay):
+    """The others get in the first second what they get on their own; three times as much was dropped as there."""
+    alone = Lab({1: Link(100 * MBIT, delay), 2: Link(100 * MBIT, delay)}).run(1.0)
+    lab = Lab({1: Link(100 * MBIT, delay), 2: Link(100 * MBIT, delay), 3: Link(10 * MBIT, delay)})
+    lab.run(0.15)
+    assert lab.lagging == {3}
+    lab.run(0.85)
+    assert lab.received[1] >= 0.95 * alone.received[1]
+    assert lab.dropped[1] <= 1.5 * alone.dropped[1]
+
+
+def test_a_receiver_beside_a_flow_that_begins_with_us_is_not_let_go_at_once():
+    """It gets a share of a path that carries as much as those of the others."""
+    for delay in (0.001, 0.005, 0.02):
+        links = {member: Link(100 * MBIT, delay) for member in (1, 2)}
+        lab = Lab({**links, 3: Link(100 * MBIT, delay, others=Bbr(100 * MBIT, delay))})
+        assert not any(lab.run(0.01).lagging for _ in range(70))
+
+
 @pytest.mark.parametrize("late", [0.001, 0.004, 0.008])
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_a_slow_receiver_is_let_go_soon_also_by_hosts_that_stand_still_at_times(seed, late):

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,14 @@ import pytest
 
 import gossamer
 from gossamer.cli import main
+from gossamer.core.effects import Effect, Persist, Unicast
+from gossamer.core.messages import Ack, SeenReport
+from gossamer.core.packets import Packet
+from gossamer.core.ranges import RangeSet
+from gossamer.live.log_disk import LogDisk
 from gossamer.live.logger_group import logger
 from gossamer.live.probe import probe
-from gossamer.store import open_store
+from gossamer.store import MemoryStore, open_store
 from gossamer.store.layout import NUMBER, VERSION
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import disk_of, flip_a_bit, logged, publish_packets, resize, until, whole
@@ -37,6 +43,29 @@ def test_flush_returns_when_everything_is_on_the_disk(tmp_path):
                     assert logged(tmp_path, group.me) == list(sent)
                     assert group.stats()["unlogged"] == 0
             await nursery.kill(pid)
+
+    run(story())
+
+
+def test_a_report_to_a_senders_pace_does_not_wait_for_the_disk_and_an_acknowledgement_does():
+    """Or the time that a disk takes looks like a queue on the way to the logger, and the sender goes at its pace."""
+
+    async def story():
+        log, carried, may_write = MemoryStore(), list[Effect](), threading.Event()
+        append = log.append
+        log.append = lambda entries: (may_write.wait(), append(entries))
+        disk = LogDisk(log, travelled=lambda p: b"", carry_out=carried.extend, happened=print, now=lambda: 0.0)
+        report, later = Unicast(1, SeenReport(4, 3, 4, 17)), Unicast(1, SeenReport(5, 4, 5, 18))
+        acknowledged = Unicast(1, Ack({1: RangeSet.span(0, 3)}))
+        try:
+            assert disk.takes([Persist([Packet(1, 3, b"")]), report, acknowledged])
+            assert carried == [report]
+            assert disk.takes([later])
+            assert carried == [report, later]
+        finally:
+            may_write.set()
+        await disk.close()
+        assert carried == [report, later, acknowledged]
 
     run(story())
 

@@ -49,6 +49,17 @@ def test_what_a_side_missed_fills_the_link_and_does_not_overflow_it(tmp_path, mb
     assert result["links"]["0-1"]["bytes"] < 1.1 * result["packets"]["sent"] * 1028
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_queue_that_is_shorter_than_the_path_overflows_only_until_its_length_is_known(tmp_path, seed):
+    """What was lost is asked for again, and comes: if requests were judged after that, nothing seemed to be missing."""
+    edges = (SCENARIO.parent / "heal.edges").read_text().replace("0.0005,0,100e6", "0.01,0,100e6")
+    (tmp_path / "heal.edges").write_text(edges)
+    changes = (f'topology.path="{tmp_path / "heal.edges"}"', "topology.queue=50", f"seed={seed}")
+    result, caught_up, _ = run(tmp_path, *changes)
+    assert caught_up < 1.2
+    assert result["queue_drops"] <= 0.05 * MISSED
+
+
 def test_what_is_lost_on_the_mended_link_is_sent_again_once(tmp_path):
     edges = (SCENARIO.parent / "heal.edges").read_text().replace("0.0005,0,100e6", "0.0005,0.02,100e6")
     (tmp_path / "heal.edges").write_text(edges)

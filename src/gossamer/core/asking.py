@@ -10,7 +10,6 @@ from being asked for, and a few that were lost on their way do not wait for all 
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple
 
 from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take, union
 from gossamer.core.packets import Run
@@ -25,11 +24,23 @@ _RANGES = 300
 """Ranges of one sender that a request may name."""
 
 
-class _Request(NamedTuple):
-    """What was asked for in one message."""
+class _Request:
+    """What was asked for in one message: `wanted` is what may be on its way, as far as is known."""
 
-    at: float
-    wanted: PacketSets
+    __slots__ = ("asked", "at", "lost", "wanted")
+
+    def __init__(self, at: float, wanted: PacketSets) -> None:
+        self.at = at
+        self.wanted = {sender: some.copy() for sender, some in wanted.items()}
+        self.asked = count(wanted)
+        self.lost = 0
+
+    def note_lost(self, numbers: PacketSets) -> None:
+        """If these come after all, it is because they were asked for again."""
+        lost = intersection(self.wanted, numbers)
+        if lost:
+            self.wanted = difference(self.wanted, lost)
+            self.lost += count(lost)
 
 
 class Asking:
@@ -215,7 +226,15 @@ class Asking:
             self._timed[sender, some.last] = now, target
             break
         if new and self._times_out:
-            self._requests.append(_Request(now, {sender: some.copy() for sender, some in new.items()}))
+            self._judge_the_oldest(now)
+            self._requests.append(_Request(now, new))
+
+    def _judge_the_oldest(self, now: float) -> None:
+        """What was lost is asked for again, and comes: so a request is judged before that, as soon as it is over."""
+        assert self._window is not None
+        while self._requests and not intersection(self._requests[0].wanted, self._asked):
+            request = self._requests.popleft()
+            self._window.answered(now, request.at, request.asked, request.lost)
 
     def unask(self, numbers: PacketSets) -> None:
         """These are not on their way: whoever was asked for them does not have them."""
@@ -238,6 +257,8 @@ class Asking:
         """If one of these comes after all, nobody knows which request it answers."""
         assert self._window is not None
         self._window.missed(count(numbers))
+        for request in self._requests:
+            request.note_lost(numbers)
         for sender, some in numbers.items():
             self._overdue.setdefault(sender, RangeSet()).update(some)
         timed = self._timed.items()
@@ -285,7 +306,8 @@ class Asking:
         timeout = self._window.timeout()
         while self._requests and self._requests[0].at + timeout <= now:
             request = self._requests.popleft()
-            self.answered(now, request.at, request.wanted, self.still(request.wanted))
+            missing = count(self.still(request.wanted)) + request.lost
+            self._window.answered(now, request.at, request.asked, missing)
             self.did_not_come(request.wanted)
         return self._requests[0].at + timeout if self._requests else inf
 

@@ -2,7 +2,8 @@
 
 The order is part of the meaning. An executor keeps three rules:
 
-- whatever follows a `Persist` or a `ReserveNumbers` waits until that is durable;
+- whatever follows a `Persist` or a `ReserveNumbers` waits until that is durable, but for a `SeenReport`, which says
+  what came here, and nothing of the log;
 - what goes to the application (`Deliver`, `ReportLost` and the like) keeps its order;
 - what goes to one destination on the network keeps its order.
 

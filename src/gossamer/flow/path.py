@@ -44,6 +44,10 @@ _LOSS_SUSPECT = 0.08
 """A larger share of losses than this is a reason to try a lower rate."""
 _LOSS_CUT = 0.8
 _LOSS_FULL = 0.02
+TRICKLE, _TRICKLE_QUEUE = 0.35, 4.0
+_TRICKLES = 4
+"""A path trickles if in so many reports on end less than this share of what was sent comes through, at its own pace,
+and a queue that is so many times as long as we want it has built up."""
 
 
 class Path:
@@ -61,6 +65,7 @@ class Path:
         "_rate_before_drain",
         "_starting",
         "_tolerated",
+        "_trickled",
         "delivered",
         "heard_at",
         "meter",
@@ -82,6 +87,7 @@ class Path:
         self._cut_at = -inf
         self._loss_before_cut = self._rate_before_cut = self._rate_before_drain = 0.0
         self._tolerated = _LOSS_SUSPECT
+        self._trickled = 0  # reports on end in which it did
 
     @property
     def target(self) -> float:
@@ -92,6 +98,15 @@ class Path:
     def is_congested(self) -> bool:
         """Whether this path carries no more."""
         return self.meter.queueing > self.target / 2 or self.share.is_contested or self._loss_before_cut > 0
+
+    @property
+    def trickles(self) -> bool:
+        """Whether this path carries far less than was sent, whoever else uses it.
+
+        A queue serves everybody in proportion: a path that others fill, but do not overfill, passes on C / (C + s) of
+        what we send. If that is less than a third, the path carries in all less than half of what we sent.
+        """
+        return self._trickled >= _TRICKLES
 
     @property
     def overflows(self) -> bool:
@@ -106,6 +121,8 @@ class Path:
             self.share.measured(now, meter, self.target)
             self.delivered = min(meter.came, max(meter.sent, self.share.capacity))
             self._remember(now)
+            trickles = meter.came < TRICKLE * meter.sent and meter.queueing > _TRICKLE_QUEUE * self.target
+            self._trickled = self._trickled + 1 if trickles else 0
             self._adapt(now, limited=limited_at >= meter.oldest_sent_at)
             self._adapted_at = now
 

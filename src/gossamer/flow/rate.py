@@ -13,7 +13,7 @@ from gossamer.core.messages import SeenReport
 from gossamer.core.parts import PathLimits
 from gossamer.flow.lateness import Lateness
 from gossamer.flow.meter import Report
-from gossamer.flow.path import INITIAL_BYTES_PER_S, RATE_MIN, Path
+from gossamer.flow.path import INITIAL_BYTES_PER_S, RATE_MIN, TRICKLE, Path
 from gossamer.flow.sent_log import SentLog
 
 MUCH_SLOWER = 0.6
@@ -89,9 +89,17 @@ class RateController:
             # It was cut off: that says nothing about what its path carries now.
             path = self.paths[member] = Path(now, max(path.delivered, INITIAL_BYTES_PER_S))
             self._returned[member] = now
-        path.reported(now, known, limited_at=self._limited_at)
+        path.reported(now, known, limited_at=self._limited_at if self._may_limit(member) else -inf)
         self._lateness.reported(report.newest, path.rate, overflowed=path.overflows)
         return True
+
+    def _may_limit(self, member: int) -> bool:
+        """Whether the sender may have waited for this receiver, not only for one that is slower than all reason.
+
+        While it does, nobody knows what the others take.
+        """
+        limiting = self.paths.get(self.limiting) if self.limiting is not None else None
+        return limiting is None or limiting.rate >= _SLOWEST * self.paths[member].rate
 
     @property
     def late_bytes(self) -> float:
@@ -167,8 +175,11 @@ class RateController:
         return path.rate < MUCH_SLOWER * usual and path.is_congested and not exempt and not shares
 
     def _patience(self, slowest: int, usual: float) -> float:
-        if self.paths[slowest].share.is_suspect:
+        path = self.paths[slowest]
+        if path.share.is_suspect:
             return _BLAME_SHARED_S
+        if path.trickles and path.meter.came < TRICKLE * usual:
+            return 0.0
         return _BLAME_MIN_S if self._rate_of(slowest) < _SLOWEST * usual else _BLAME_S
 
     def _reconsider(self, now: float, lagging: Collection[int], middle: Path, follow: Callable[[int], None]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
-from gossamer.core.effects import Refuse
+from gossamer.core.effects import Refuse, Unicast
 from gossamer.core.ids import stream_of
 from gossamer.core.ladder import Effects, Ladder
-from gossamer.core.messages import SeenReport
+from gossamer.core.messages import LetGo, SeenReport
 from gossamer.core.packets import Run
 from gossamer.core.parts import PaceLimits
 from gossamer.core.settings import ProtocolSettings
@@ -176,15 +176,18 @@ class StreamPace:
         assert self.window is not None
         self.window.reported(now, source, report.seen, self._head())
         if self.controller is not None and self.controller.reported(now, source, report):
-            self.controller.judge(now, self.window.lagging, partial(self._let_go, now), self._follow)
+            self.controller.judge(now, self.window.lagging, partial(self._let_go, now, out), self._follow)
             self.bucket.rate = self.controller.rate(now, self.window.lagging)
             self.bucket.late_bytes = self.controller.late_bytes
         if self.queue:
             self._release(now, out)
 
-    def _let_go(self, now: float, member: int) -> None:
+    def _let_go(self, now: float, out: Effects, member: int) -> None:
+        """And say so, as long as its path is not full: of what is said in the next round most may be lost."""
         assert self.window is not None
         self.window.let_go(member, self._head(), now + 2 * TRIAL_S)
+        if self._ladder.settings.unlisten_after:
+            out.append(Unicast(member, LetGo()))
 
     def _follow(self, member: int) -> None:
         assert self.window is not None

@@ -30,7 +30,7 @@ from gossamer.core.effects import (
     Unicast,
 )
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
-from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, ViewUpdate
+from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, SeenReport, ViewUpdate
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
@@ -164,10 +164,16 @@ class LogDisk:
         }
 
     def takes(self, effects: list[Effect]) -> bool:
-        """Take these effects, in order, if they have to be written or have to wait; returns whether they were taken."""
+        """Take these effects, in order, if they have to be written or have to wait; returns whether they were taken.
+
+        A report to a sender's pace claims nothing of the log, and does not wait for it: else a disk that is busy would
+        look like a path that is full, and the sender would go at its pace.
+        """
         if not self._busy and not any(isinstance(effect, Persist) for effect in effects):
             return False
-        self._waiting.extend(effects)
+        self._waiting.extend([effect for effect in effects if not _is_report(effect)])
+        if reports := [effect for effect in effects if _is_report(effect)]:
+            self._carry_out(reports)
         if not self._busy:
             self._go_on()
         return True
@@ -427,6 +433,10 @@ def _acknowledged_at_once(effects: list[Effect]) -> list[Effect]:
                 continue
         merged.append(effect)
     return merged
+
+
+def _is_report(effect: Effect) -> bool:
+    return type(effect) is Unicast and type(effect.message) is SeenReport
 
 
 def only_serves(effect: Effect) -> bool:
