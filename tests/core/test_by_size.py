@@ -25,7 +25,7 @@ class Place:
 def runs(rng):
     """Mostly what follows on, at times with a gap, at times what was left out or is here already."""
     following = {1: 0, 2: 0}
-    for turn in range(400):
+    for turn in range(1500):
         sender = rng.choice([1, 1, 1, 2])
         first = following[sender] + rng.choice([0, 0, 0, 1, 3])
         if rng.random() < 0.2:

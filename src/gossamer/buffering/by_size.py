@@ -14,55 +14,59 @@ from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 
 _BODY = attrgetter("body")
+_GONE_MAX = 256
 
 
 class _Kept:
     """What is kept of one sender: runs by their first numbers, so that nothing is paid for each packet."""
 
-    __slots__ = ("_firsts", "_runs", "numbers")
+    __slots__ = ("_firsts", "_gone", "_runs", "numbers")
 
     def __init__(self) -> None:
         self.numbers = RangeSet()
         self._firsts: list[int] = []  # sorted
+        self._gone = 0  # so many of these at the beginning: to take them out one by one would move all others
         self._runs: dict[int, Run] = {}
 
     def add(self, run: Run) -> None:
         """None of these is here."""
-        first = run[0].seqno
-        if not self._firsts or first > self._firsts[-1]:
-            self._firsts.append(first)
+        first, firsts = run[0].seqno, self._firsts
+        if not firsts or first > firsts[-1]:
+            firsts.append(first)
         else:
-            insort(self._firsts, first)
+            insort(firsts, first, self._gone)
         self._runs[first] = run
         self.numbers.add(first, first + len(run) - 1)
 
-    def drop(self, first: int, packets: int) -> Run:
-        """Forget so many packets of the run that begins with `first`; returns the rest of it."""
-        at = bisect_left(self._firsts, first)
-        run = self._runs.pop(first)
-        rest = run[packets:] if packets < len(run) else []
-        if rest:
-            self._firsts[at] = first + packets
-            self._runs[first + packets] = rest
+    def drop(self, first: int, packets: int) -> None:
+        """Forget so many packets, from `first` on, with which a run begins, or what is left of one."""
+        firsts, run, left = self._firsts, self._runs.pop(first), first + packets
+        at = self._gone if firsts[self._gone] == first else bisect_left(firsts, first, self._gone)
+        if left <= run[-1].seqno:
+            firsts[at] = left
+            self._runs[left] = run  # to cut it each time would take longer than all the rest
+        elif at > self._gone:
+            del firsts[at]
         else:
-            del self._firsts[at]
-        self.numbers.discard(first, first + packets - 1)
-        return rest
+            self._gone += 1
+            if self._gone == _GONE_MAX:
+                del firsts[:_GONE_MAX]
+                self._gone = 0
+        self.numbers.discard(first, left - 1)
 
     def get(self, seqno: int) -> Packet | None:
         """The packet, if it is here."""
-        at = bisect_right(self._firsts, seqno) - 1
-        if at < 0:
+        at = bisect_right(self._firsts, seqno, self._gone) - 1
+        if at < self._gone:
             return None
-        first = self._firsts[at]
-        run = self._runs[first]
-        return run[seqno - first] if seqno - first < len(run) else None
+        run = self._runs[self._firsts[at]]
+        return run[seqno - run[0].seqno] if seqno <= run[-1].seqno else None
 
     def replace(self, packet: Packet) -> None:
         """This one is here, and has come again; others may share the run in which it came."""
-        first = self._firsts[bisect_right(self._firsts, packet.seqno) - 1]
+        first = self._firsts[bisect_right(self._firsts, packet.seqno, self._gone) - 1]
         run = self._runs[first] = self._runs[first].copy()
-        run[packet.seqno - first] = packet
+        run[packet.seqno - run[0].seqno] = packet
 
 
 class BySize(Buffer):
@@ -75,7 +79,7 @@ class BySize(Buffer):
         self._room = ladder.settings.buffer_packets
         self._limit_bytes = ladder.settings.buffer_bytes
         self._count = self._bytes = 0
-        self._runs: deque[tuple[Run, int]] = deque()  # in the order in which they came, and their bytes
+        self._runs: deque[tuple[Run, int, int]] = deque()  # as they came; the first number that is left, and bytes
         self._kept: dict[int, _Kept] = {}  # by sender
         self._shown: PacketSets | None = None
         self._occupancy = Occupancy()
@@ -116,7 +120,7 @@ class BySize(Buffer):
         self._bytes += size_bytes
         while self._bytes > self._limit_bytes > 0 and self._count:
             self._drop_oldest(now, len(self._runs[0][0]), collected)
-        self._runs.append((run, size_bytes))
+        self._runs.append((run, run[0].seqno, size_bytes))
         self._count += count
         kept = self._kept.get(run[0].sender)
         if kept is None:
@@ -145,20 +149,20 @@ class BySize(Buffer):
 
     def _drop_oldest(self, now: float, excess: int, collected: PacketSets) -> None:
         """Drop the oldest run, or as much of it as has to go."""
-        run, size_bytes = self._runs.popleft()
-        sender, first, dropped = run[0].sender, run[0].seqno, min(len(run), excess)
-        kept = self._kept[sender]
-        rest = kept.drop(first, dropped)
-        if rest:
-            left_bytes = _bytes_of(rest) if self._limit_bytes else 0
-            self._runs.appendleft((rest, left_bytes))
-            size_bytes -= left_bytes
-        elif not kept.numbers:
-            del self._kept[sender]
-        self._count -= dropped
+        run, first, size_bytes = self._runs.popleft()
+        sender, there = run[0].sender, run[-1].seqno + 1 - first
+        if there > excess:
+            begin, all_bytes, there = first - run[0].seqno, size_bytes, excess
+            size_bytes = _bytes_of(run[begin : begin + excess]) if self._limit_bytes else 0
+            self._runs.appendleft((run, first + excess, all_bytes - size_bytes))
+        self._count -= there
         self._bytes -= size_bytes
-        collected.setdefault(sender, RangeSet()).add(first, first + dropped - 1)
-        self._occupancy.left(now, dropped)
+        kept = self._kept[sender]
+        kept.drop(first, there)
+        if not kept.numbers:
+            del self._kept[sender]
+        collected.setdefault(sender, RangeSet()).add(first, first + there - 1)
+        self._occupancy.left(now, there)
 
 
 def _bytes_of(run: Run) -> int:
