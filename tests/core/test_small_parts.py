@@ -279,6 +279,17 @@ def test_a_near_peer_that_is_busy_is_still_near():
     assert not trips.is_far(1)
 
 
+def test_a_near_peer_whose_repairs_wait_is_still_near_however_many_they_are():
+    trips = RoundTrips(wanted=True)
+    trips.measured(1, 0.0005)
+    for _ in range(1000):
+        trips.measured(1, 0.02, may_wait=True)
+    assert trips.of(1) > 0.015
+    assert not trips.is_far(1)
+    trips.measured(1, 0.0001, may_wait=True)
+    assert trips.shortest(1) == 0.0001
+
+
 def test_a_peer_whose_path_has_become_longer_is_far_after_a_while():
     trips = RoundTrips(wanted=True)
     trips.measured(1, 0.0005)

@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossamer import Settings
 from gossamer.live.interfaces import find, interfaces
 from gossamer.live.transport import GSO_BYTES_MAX, GSO_SEGMENTS_MAX, Endpoint, TransportError, UdpTransport, bursts
+from gossamer.live.tuning import tuned
 
 _ports = count(40_000 + os.getpid() * 41 % 20_000)
 
@@ -333,3 +335,14 @@ def test_ipv6_without_a_route_says_which_to_add():
             print(error)
     """)
     assert "ip -6 route add local ff00::/8 dev lo table local" in told
+
+
+@pytest.mark.parametrize(("tuning", "parity"), [({}, 0), ({"parity": 3}, 3)])
+def test_on_loopback_there_is_no_parity_unless_one_is_asked_for(tuning, parity):
+    """There a round trip takes long only because processes are busy, and parities would keep them busier."""
+    transport = UdpTransport(Endpoint.parse("239.192.77.7:7700", "127.0.0.1"))
+    try:
+        settings = Settings(interface="127.0.0.1", tuning=tuning)
+        assert tuned(settings, transport, 0, trees=False).protocol.parity == parity
+    finally:
+        transport.close()

@@ -5,6 +5,7 @@ together. Everything that can be paid per run is not paid per packet.
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from gossamer.core.ids import PacketId
 
@@ -30,13 +31,14 @@ Run = list[Packet]
 Span = tuple[int, int, int]
 """A sender, its first and its last number that are meant."""
 
+_BODY = attrgetter("body")
 _OBJECT_BYTES = 256
 """About what a packet takes in memory besides its body."""
 
 
 def memory_of(run: Run) -> int:
     """About how many bytes of memory the packets take."""
-    return _OBJECT_BYTES * len(run) + sum([len(packet.body) for packet in run])
+    return _OBJECT_BYTES * len(run) + sum(map(len, map(_BODY, run)))
 
 
 def split_into_runs(packets: list[Packet]) -> list[Run]:

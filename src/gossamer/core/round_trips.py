@@ -38,13 +38,18 @@ class RoundTrips:
             self.changes += 1
         return stamp_of(now)
 
-    def measured(self, peer: int, seconds: float) -> None:
-        """A question to `peer` was answered after `seconds`."""
+    def measured(self, peer: int, seconds: float, *, may_wait: bool = False) -> None:
+        """A question to `peer` was answered after `seconds`.
+
+        An answer that `may_wait` for others there, as repairs do, says nothing of a way that has become longer. A busy
+        receiver has hundreds of these in a second, and would soon have forgotten how near its peers are.
+        """
         if seconds < 0:
             return
         self._unanswered.discard(peer)
         shortest = self._shortest.get(peer, seconds)
-        self._shortest[peer] = min(seconds, shortest + _FORGETTING * (seconds - shortest))
+        longer = 0.0 if may_wait else _FORGETTING * (seconds - shortest)
+        self._shortest[peer] = min(seconds, shortest + longer)
         known = self.times.get(peer)
         if known is None:
             self.times[peer], self._varies[peer] = seconds, seconds / 8

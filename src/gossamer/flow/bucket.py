@@ -1,7 +1,11 @@
 """A rate in bytes, as a token bucket: what may go now, and when the next packet may."""
 
-from math import inf
+from collections.abc import Sequence
+from itertools import islice
+from math import ceil, inf
 
+HEADERS_BYTES = 80
+"""About what a packet takes on the network besides its body."""
 _BURST_S = 0.001
 LATE_S = 0.02
 LATE_BYTES = 96_000.0
@@ -45,3 +49,23 @@ class Bucket:
         """How long until a packet may go, in seconds."""
         room = self.room(now)
         return 0.0 if room > 0 else max(1e-6, -room / self.rate)
+
+
+def within(room: float, bodies: Sequence[bytes], most: int) -> int:
+    """How many of the packets with these bodies, but at most `most`, may go: the last may be longer than what is left.
+
+    Usually they are equally long, and nothing has to be done for each of them.
+    """
+    if room <= 0 or most <= 0:
+        return 0
+    if room == inf:
+        return most
+    length = len(bodies[0])
+    going = min(most, ceil(room / (length + HEADERS_BYTES)))
+    if [*map(len, islice(bodies, going))].count(length) == going:
+        return going
+    for going, body in enumerate(bodies):
+        if room <= 0 or going >= most:
+            return going
+        room -= len(body) + HEADERS_BYTES
+    return most

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
+from operator import attrgetter
 
 from gossamer.core.effects import Refuse, Unicast
 from gossamer.core.ids import stream_of
@@ -16,14 +17,13 @@ from gossamer.core.messages import LetGo, SeenReport
 from gossamer.core.packets import Run
 from gossamer.core.parts import PaceLimits
 from gossamer.core.settings import ProtocolSettings
-from gossamer.flow.bucket import Bucket
+from gossamer.flow.bucket import HEADERS_BYTES, Bucket, within
 from gossamer.flow.rate import TRIAL_S, RateController
 from gossamer.flow.window import Window
 
+_BODY = attrgetter("body")
 _TOGETHER_S = 0.0005
 """What waits for the path goes a few packets at a time: a sender that woke for each of them would do nothing else."""
-_HEADERS_BYTES = 80
-"""About what a packet takes on the network besides its body."""
 
 
 class Spacing:
@@ -162,7 +162,7 @@ class StreamPace:
     def published(self, now: float, run: Run, out: Effects) -> None:
         """The sender's log knows when it left, and its budget that it did."""
         if self.controller is not None:
-            size = sum([len(packet.body) for packet in run]) + _HEADERS_BYTES * len(run)
+            size = sum(map(len, map(_BODY, run))) + HEADERS_BYTES * len(run)
             self.bucket.spend(size)
             self.controller.sent(now, run[0].seqno, len(run), size)
 
@@ -218,16 +218,7 @@ class StreamPace:
             most = min(most, self.window.floor + settings.window - self._head())
             if self._flight.is_shared:
                 most = int(min(most, self._flight.room(self.in_flight())))
-        return most if self.controller is None else self._within_rate(now, wanted, most)
-
-    def _within_rate(self, now: float, wanted: Sequence[bytes], most: int) -> int:
-        """How many of `wanted`, but at most `most`, the rate allows: the last may be longer than what is left."""
-        room = self.bucket.room(now)
-        for going, body in enumerate(wanted):
-            if room <= 0 or going >= most:
-                return going
-            room -= len(body) + _HEADERS_BYTES
-        return most
+        return most if self.controller is None else within(self.bucket.room(now), wanted, most)
 
     def _wait(self, now: float) -> float:
         """How long the next packet has to wait; what depends on others is looked at again after a while."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gossamer.core.settings import ProtocolSettings
 from gossamer.live.transport import Address, Transport
+from gossamer.presets import LIVE
 from gossamer.settings import Settings
 from gossamer.wire import fragments
 
@@ -51,12 +52,14 @@ def tuned(settings: Settings, transport: Transport, overhead_bytes: int, *, tree
     datagram = min(transport.datagram_bytes_max, fitting)
     window = max(_WINDOW_MIN, min(_WINDOW_MAX, transport.rcvbuf_bytes // 4 // datagram))
     longest = settings.event_bytes_max + fragments.ABOUT_BYTES_MAX
+    is_local = transport.endpoint.is_loopback
     unlogged = max(settings.unlogged_bytes, 2 * longest)
     protocol = settings.protocol_settings(
         dissemination="trees" if trees else "multicast",
         buffer_packets=BUFFER_BYTES // min(datagram, _DATAGRAM_MIN),
         buffer_bytes=BUFFER_BYTES,
-        congestion="none" if transport.endpoint.is_loopback or "rate_limit" in settings.tuning else "delay",
+        congestion="none" if is_local or "rate_limit" in settings.tuning else "delay",
+        parity=0 if is_local else LIVE["parity"],  # there no line is long: what takes long is a busy process
         window=window,
         reach=max(4 * window, BUFFER_BYTES * 3 // 4 // datagram),
         request_packets=window,

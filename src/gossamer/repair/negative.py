@@ -49,6 +49,7 @@ class NegativeGossip(Repair):
         )
         self._has_channels = ladder.settings.channels > 1
         self._new: PacketSets = {}  # what was found missing in this very instant
+        self._has_room = False  # whether in this instant so much has come that more may be asked for
         self._found: deque[tuple[int, int, int, int]] = deque()  # round, sender, first, last
         self._notes: dict[int, PacketSets] = {}  # by member: what it says it has collected, if one note is not enough
         self._round = 0
@@ -86,9 +87,13 @@ class NegativeGossip(Repair):
         self._asking.came(now, source, run)
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more."""
-        if self._asking.remove(sender, first, last) and self._asking.wants_more():
-            self._ask(now, None, out)
+        """It came, or nobody waits for it any more: if most of what was asked for has come, ask for more.
+
+        Repairs come many at a time: what they make room for is asked for together, when the instant is over.
+        """
+        if self._asking.remove(sender, first, last) and not self._has_room and self._asking.wants_more():
+            self._has_room = True
+            self._instant_over.set(now)
 
     def round_over(self, now: float, number: int, out: Effects) -> None:
         """What was asked for and has not come is due again; what nobody could fill is not for peers to fill."""
@@ -160,7 +165,9 @@ class NegativeGossip(Repair):
 
     def _ask_new(self, now: float, out: Effects) -> None:
         new, self._new = self._new, {}
-        self._ask(now, new, out)
+        has_room, self._has_room = self._has_room and self._asking.wants_more(), False
+        if new or has_room:
+            self._ask(now, None if has_room else new, out)
 
     def _ask(self, now: float, among: PacketSets | None, out: Effects) -> None:
         wanted = self.ladder.gaps.worth_asking(now, self._asking.choose(among), out)

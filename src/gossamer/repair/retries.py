@@ -162,7 +162,7 @@ class RetryingNegativeGossip(NegativeGossip):
             self._timed[source] = timed._replace(came_at=now)
         else:
             del self._timed[source]
-            self.ladder.round_trips.measured(source, (timed.came_at or now) - timed.asked_at)
+            self.ladder.round_trips.measured(source, (timed.came_at or now) - timed.asked_at, may_wait=True)
 
     def _patience(self, peer: int) -> float:
         """How long an answer of `peer` may take; a round, as long as nothing is known."""
