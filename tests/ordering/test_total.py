@@ -22,6 +22,8 @@ from gossamer.stack import Stack
 
 STATIC = {"membership": "static"}
 SUSPICIOUS = {"suspect_after": 0.5}
+FOUNDED = {**SUSPICIOUS, "found_after": 3, "loggers": 1}
+"""Nobody is there at first; the last member is a logger."""
 
 
 def crash(member: int, at: float, memory: str, lasts: float) -> dict[str, Any]:
@@ -38,6 +40,10 @@ def come(member: int, at: float) -> dict[str, Any]:
 
 def go(member: int, at: float) -> dict[str, Any]:
     return {"at": at, "kind": "leave", "members": [member]}
+
+
+def comes(first: int, end: int, after: float = 0.1, at: float = 1.0) -> list[dict[str, Any]]:
+    return [come(member, at + after * (member - first)) for member in range(first, end)]
 
 
 SCENARIOS: dict[str, dict[str, Any]] = {
@@ -59,11 +65,39 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "the primary is cut off": {"protocol": STATIC, "fault": [cut([0, 1], [2, 3, 4, 5])]},
     "two halves": {"protocol": STATIC, "fault": [cut([0, 1, 2], [3, 4, 5])]},
     "cut off and suspected": {"protocol": SUSPICIOUS, "fault": [cut([0, 1], [2, 3, 4, 5])], "grace": 12.0},
+    "a logger comes first": {"protocol": FOUNDED, "fault": [come(5, 0.1), *comes(0, 5)], "grace": 12.0},
+    "a logger comes first, then all": {"protocol": FOUNDED, "fault": [come(5, 0.1), *comes(0, 5, 0.0)], "grace": 12.0},
+    "two loggers come first": {
+        "protocol": {**FOUNDED, "loggers": 2},
+        "fault": [come(5, 0.1), come(4, 0.1), *comes(0, 4)],
+        "grace": 12.0,
+    },
+    "a logger that is alone crashes": {
+        "protocol": FOUNDED,
+        "fault": [
+            *(come(5, 0.1), come(0, 0.5), come(1, 0.5), go(0, 1.5), go(1, 1.5)),
+            *(crash(5, 2.5, "lost", 0.5), *comes(0, 4, at=3.5)),
+        ],
+        "grace": 14.0,
+    },
+    "the founder crashes when one has come": {
+        "protocol": FOUNDED,
+        "fault": [come(4, 0.1), come(5, 1.0), crash(4, 1.05, "lost", 3.0), *comes(0, 4, at=3.0)],
+        "grace": 14.0,
+    },
+    "the founder leaves when others have come": {
+        "protocol": FOUNDED,
+        "fault": [come(0, 0.1), come(5, 1.0), come(1, 1.0), go(0, 1.02), *comes(2, 5, at=2.0)],
+        "grace": 14.0,
+    },
 }
 
 
+AT_ONCE = {"protocol": {**FOUNDED, "loggers": 0}, "fault": comes(0, 6, 0.0, 0.1), "grace": 12.0}
+
+
 def scenario(name: str, seed: int, **more: Any):
-    said = SCENARIOS[name]
+    said = AT_ONCE if name == "all at once" else SCENARIOS[name]
     return parse(
         {
             "name": "order",
@@ -121,6 +155,17 @@ def test_central_is_the_same_order_with_one_channel():
     results = [simulate(scenario("static", 1, ordering=word)) for word in ("total", "central")]
     assert results[0]["latency"] == results[1]["latency"]
     assert results[0]["overhead_by_kind"] == results[1]["overhead_by_kind"]
+
+
+def test_founders_of_the_same_moment_lose_nothing():
+    """They have orders of their own until they meet, and cannot take one for the other, whatever the clock says.
+
+    What they published before that they have delivered in other places (docs/ordering.md).
+    """
+    for seed in range(1, 5):
+        result = traced(scenario("all at once", seed))
+        assert [v for v in result["violations"] if v["spec"] != "agreement"] == [], f"seed {seed}"
+        assert result["outstanding"] == 0, f"seed {seed}"
 
 
 def test_a_primary_that_stands_still_is_replaced_after_its_time():
