@@ -109,7 +109,7 @@ class Follower:
         return not self.is_site() or self.blocked_since < inf or self._is_alone()
 
     def _is_alone(self) -> bool:
-        """Whether nobody else knows the sequence, and nobody is about to: one that has just come would be left without."""
+        """Whether nobody else knows the sequence, or is about to: one that has just come would be left without."""
         newcomers = [m for m in self.members() if m != self.ladder.me and m not in self.ladder.roster.joining]
         return list(self.sites().lives) == [self.ladder.me] and not newcomers
 

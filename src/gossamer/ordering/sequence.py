@@ -69,8 +69,8 @@ class Sequence(Primary):
         """Whether it has not begun for any member in reach, and it is for us to begin it."""
         since = now - _HEARD_BEATS * self.patience / BEATS
         members = [m for m in self.ladder.roster.members if m not in self.ladder.roster.joining]
-        others = [m for m in members if m != self.ladder.me]
-        return min(members) == self.ladder.me and all(self._without.get(m, since) > since for m in others)
+        lowest, others = members[:1], members[1:]
+        return lowest == [self.ladder.me] and all(self._without.get(m, since) > since for m in others)
 
     def asked_to_enter(self, now: float, source: int, message: EnterOrder, out: Effects) -> None:
         """Its primary answers; whoever knows as little of it notes that."""
