@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from gossamer.core.effects import Unicast
-from gossamer.core.inputs import Heard, Published, Started
+from gossamer.core.inputs import GoAsked, Heard, Published, Started
 from gossamer.core.places import EnterOrder
 from gossamer.core.settings import ProtocolSettings
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 from gossamer.stack import Stack
+from tests.papers.hand import Table
 
 STATIC = {"membership": "static"}
 SUSPICIOUS = {"suspect_after": 0.5}
@@ -447,3 +448,19 @@ def test_an_order_needs_no_messages_of_members_that_do_not_hear_its_channel():
     in_branch, alone = (result["overhead_by_kind"]["order"]["packets"] for result in results)
     beats, before = 10.0 / (0.1 / 10), 0.3 * 100 * 42
     assert in_branch < alone + beats + before
+
+
+def test_one_that_is_alone_in_its_order_does_not_leave_others_without():
+    """One that has just come is let in first: else nobody would know the order."""
+    table = Table("rpbcast", 0, found_after=3, gossip_period=0.02, ordering="total")
+    table.seat(5, ())
+    table.wait(0.5)
+    assert table.stacks[5].order.may_go()
+    table.seat(6, ())
+    table.wait(0.02)
+    assert 6 in table.stacks[5].roster
+    assert not table.stacks[5].order.may_go()
+    table.step(5, GoAsked())
+    table.wait(0.5)
+    assert table.stacks[5].order.may_go()
+    assert table.stacks[6].order.standing(table.now)["sites"] == [6]
