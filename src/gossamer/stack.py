@@ -419,10 +419,10 @@ class Stack:
             self.streams.of(sender)
             _call(self._hooks.revived, now, sender)
 
-    def begin(self, horizon: Horizon) -> None:
-        """The member takes part from here on: it is owed what comes after `horizon`."""
+    def begin(self, horizon: Horizon, founds: bool = False) -> None:
+        """The member takes part from here on: it is owed what comes after `horizon`, and may have founded the group."""
         self.is_member = True
-        self.order.begun()
+        self.order.begun(founds)
         for sender, last in horizon.items():
             if owner_of(sender) != self.me and self.streams.hears(sender):
                 self.streams.begin(sender, last + 1)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
 from itertools import combinations
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 import gossamer
 from gossamer.live.group import Group
+from gossamer.live.logger_group import logger
 from gossamer.pubsub.channel_map import ChannelMap, Rule
 from tests.live.members import GROUP, collect, joined, run, settings, until
 
@@ -284,6 +286,7 @@ def sites(tmp_path):
         started.append(Site(shared, tmp_path, name, failures, suspect_after))
         return started[-1]
 
+    start.address = shared.address
     yield start
     for site in started:
         site.end()
@@ -396,3 +399,79 @@ def test_an_operator_sees_the_graph_of_a_live_group():
             assert "blocked" not in said.decode()
 
     run(story())
+
+
+# Loggers.
+
+
+async def expect_an_order(members: int, *groups) -> None:
+    """Each of these is heard by all of them, in one order that all members keep."""
+    await until(lambda: all(len(group.stats()["order"]["sites"]) == members for group in groups))
+    heard = [group.subscribe(">") for group in groups]
+    for group in groups:
+        group.publish("n", b"%d" % group.me)
+    places = [seen(await collect(stream, len(groups))) for stream in heard]
+    assert places == [places[0]] * len(groups)
+
+
+@pytest.mark.parametrize("failures", ["atomic", "non-atomic"])
+@pytest.mark.parametrize(("first", "last"), [(1, 0), (2, 0), (0, 1), (1, 1)])
+def test_an_order_begins_whether_loggers_come_first_or_last(tmp_path, first, last, failures):
+    """A logger founds a group in another way than other members: it takes in packets although it has met nobody."""
+
+    async def story():
+        place = ordered(order_failures=failures)
+        stores = iter(tmp_path / f"log {number}" for number in range(first + last))
+        async with AsyncExitStack() as loggers, AsyncExitStack() as others:  # the others leave first
+            for _ in range(first):
+                await loggers.enter_async_context(logger(GROUP, next(stores), place))
+            a, b = [await others.enter_async_context(gossamer.join(GROUP, place)) for _ in range(2)]
+            for _ in range(last):
+                await loggers.enter_async_context(logger(GROUP, next(stores), place))
+            await expect_an_order(2 + first + last, a, b)
+
+    run(story())
+
+
+def test_a_logger_that_is_back_alone_founds_an_order_after_what_is_in_its_log(tmp_path):
+    async def story():
+        place = ordered()
+        for _ in range(3):
+            async with logger(GROUP, tmp_path / "log", place) as kept:
+                async with gossamer.join(GROUP, place) as a, gossamer.join(GROUP, place) as b:
+                    await expect_an_order(3, a, b)
+                await until(lambda group=kept: len(group.members()) == 1)
+
+    run(story())
+
+
+def test_a_logger_that_is_killed_and_started_again_has_a_group_with_one_order(sites, tmp_path):
+    """As a process of its own: first with nobody there, then while others go on."""
+    started: list[subprocess.Popen] = []
+
+    def start() -> None:
+        words = ("-m", "gossamer", "logger", f"{GROUP} sites", "--store", str(tmp_path / "store"))
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GOSSAMER_ORDER": "total"}
+        started.append(subprocess.Popen([sys.executable, *words, "--address", sites.address], env=env))
+
+    def kill() -> None:
+        started[-1].kill()
+        started[-1].wait()
+
+    try:
+        start()
+        time.sleep(1.5)
+        kill()
+        start()
+        a, b, c = (sites(name) for name in "abc")
+        wait_until(lambda: a.known_sites() == 4)
+        for _ in range(2):
+            all_hear((a, b, c), "abc")
+            kill()
+            all_hear((a, b, c), "abc")
+            start()
+            all_hear((a, b, c), "abc")
+        wait_until(lambda: a.known_sites() == 4)
+        expect_one_order(a, b, c)
+    finally:
+        kill()

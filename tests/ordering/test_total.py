@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 
 from gossamer.core.effects import Unicast
-from gossamer.core.inputs import Heard, Published, Started
+from gossamer.core.inputs import GoAsked, Heard, Published, Started
 from gossamer.core.places import EnterOrder
 from gossamer.core.settings import ProtocolSettings
 from gossamer.sim.checked import traced
 from gossamer.sim.run import simulate
 from gossamer.sim.scenario import parse
 from gossamer.stack import Stack
+from tests.papers.hand import Table
 
 STATIC = {"membership": "static"}
 SUSPICIOUS = {"suspect_after": 0.5}
+FOUNDED = {**SUSPICIOUS, "found_after": 3, "loggers": 1}
+"""Nobody is there at first; the last member is a logger."""
 
 
 def crash(member: int, at: float, memory: str, lasts: float) -> dict[str, Any]:
@@ -38,6 +41,10 @@ def come(member: int, at: float) -> dict[str, Any]:
 
 def go(member: int, at: float) -> dict[str, Any]:
     return {"at": at, "kind": "leave", "members": [member]}
+
+
+def comes(first: int, end: int, after: float = 0.1, at: float = 1.0) -> list[dict[str, Any]]:
+    return [come(member, at + after * (member - first)) for member in range(first, end)]
 
 
 SCENARIOS: dict[str, dict[str, Any]] = {
@@ -59,11 +66,42 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "the primary is cut off": {"protocol": STATIC, "fault": [cut([0, 1], [2, 3, 4, 5])]},
     "two halves": {"protocol": STATIC, "fault": [cut([0, 1, 2], [3, 4, 5])]},
     "cut off and suspected": {"protocol": SUSPICIOUS, "fault": [cut([0, 1], [2, 3, 4, 5])], "grace": 12.0},
+    "a logger comes first": {"protocol": FOUNDED, "fault": [come(5, 0.1), *comes(0, 5)], "grace": 12.0},
+    "a logger comes first, then all": {"protocol": FOUNDED, "fault": [come(5, 0.1), *comes(0, 5, 0.0)], "grace": 12.0},
+    "two loggers come first": {
+        "protocol": {**FOUNDED, "loggers": 2},
+        "fault": [come(5, 0.1), come(4, 0.2), *comes(0, 4)],
+        "grace": 12.0,
+    },
+    "a logger that is alone crashes": {
+        "protocol": FOUNDED,
+        "fault": [
+            *(come(5, 0.1), come(0, 0.5), come(1, 0.5), go(0, 1.5), go(1, 1.5)),
+            *(crash(5, 2.5, "lost", 0.5), *comes(0, 4, at=3.5)),
+        ],
+        "grace": 14.0,
+    },
+    "the founder leaves when others have come": {
+        "protocol": FOUNDED,
+        "fault": [come(0, 0.1), come(5, 1.0), come(1, 1.0), go(0, 1.02), *comes(2, 5, at=2.0)],
+        "grace": 14.0,
+    },
 }
 
 
+SPECIAL: dict[str, dict[str, Any]] = {
+    "all at once": {"protocol": {**FOUNDED, "loggers": 0}, "fault": comes(0, 6, 0.0, 0.1), "grace": 12.0},
+    "the founder crashes when one has come": {
+        "protocol": FOUNDED,
+        "fault": [come(4, 0.1), come(5, 1.0), crash(4, 1.05, "lost", 3.0), *comes(0, 4, at=3.0)],
+        "grace": 14.0,
+    },
+}
+"""In which not everything that is published can have its place."""
+
+
 def scenario(name: str, seed: int, **more: Any):
-    said = SCENARIOS[name]
+    said = {**SCENARIOS, **SPECIAL}[name]
     return parse(
         {
             "name": "order",
@@ -121,6 +159,25 @@ def test_central_is_the_same_order_with_one_channel():
     results = [simulate(scenario("static", 1, ordering=word)) for word in ("total", "central")]
     assert results[0]["latency"] == results[1]["latency"]
     assert results[0]["overhead_by_kind"] == results[1]["overhead_by_kind"]
+
+
+@pytest.mark.parametrize("loggers", [0, 2])
+def test_founders_of_the_same_moment_lose_nothing(loggers):
+    """They have orders of their own until they meet, and cannot take one for the other, whatever the clock says.
+
+    What they published before that they have delivered in other places (docs/ordering.md).
+    """
+    for seed in range(1, 5):
+        result = traced(scenario("all at once", seed, loggers=loggers))
+        assert [v for v in result["violations"] if v["spec"] != "agreement"] == [], f"seed {seed}"
+        assert result["outstanding"] == 0, f"seed {seed}"
+
+
+def test_an_order_that_nobody_knows_any_more_begins_anew():
+    """Its founder is gone before it has told the one that came; what was published then would be lost, with a word."""
+    for seed in range(1, 5):
+        expect_one_order("the founder crashes when one has come", seed)
+        with_undo("the founder crashes when one has come", seed)
 
 
 def test_a_primary_that_stands_still_is_replaced_after_its_time():
@@ -391,3 +448,19 @@ def test_an_order_needs_no_messages_of_members_that_do_not_hear_its_channel():
     in_branch, alone = (result["overhead_by_kind"]["order"]["packets"] for result in results)
     beats, before = 10.0 / (0.1 / 10), 0.3 * 100 * 42
     assert in_branch < alone + beats + before
+
+
+def test_one_that_is_alone_in_its_order_does_not_leave_others_without():
+    """One that has just come is let in first: else nobody would know the order."""
+    table = Table("rpbcast", 0, found_after=3, gossip_period=0.02, ordering="total")
+    table.seat(5, ())
+    table.wait(0.5)
+    assert table.stacks[5].order.may_go()
+    table.seat(6, ())
+    table.wait(0.02)
+    assert 6 in table.stacks[5].roster
+    assert not table.stacks[5].order.may_go()
+    table.step(5, GoAsked())
+    table.wait(0.5)
+    assert table.stacks[5].order.may_go()
+    assert table.stacks[6].order.standing(table.now)["sites"] == [6]

@@ -111,7 +111,7 @@ class Ladder(Protocol):
     def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None: ...  # everybody has these
     def retire(self, now: float, sender: int) -> None: ...  # it has left, and everything of it is here
     def revive(self, now: float, sender: int) -> None: ...  # somebody may have missed it
-    def begin(self, horizon: Horizon) -> None: ...  # the member is owed what comes after `horizon`
+    def begin(self, horizon: Horizon, founds: bool = False) -> None: ...  # the member is owed what comes after it
     def end(self) -> None: ...  # the member takes part no more
 
 

@@ -151,8 +151,8 @@ class Order(Rung):
     replays: ClassVar[bool] = False
     """Whether the past, if it is asked for again, is delivered before what has come since."""
 
-    def begun(self) -> None:
-        """The member takes part from here on, as a new one."""
+    def begun(self, founds: bool) -> None:
+        """The member takes part from here on, as a new one; whether nobody answered it, so that it founds the group."""
 
     def blocked(self) -> str:
         """Why the order cannot go on now; empty if it can."""

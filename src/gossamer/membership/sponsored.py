@@ -312,7 +312,7 @@ class Sponsored(Membership):
             unlisten(self.ladder, now, self.ladder.streams.channels, out)
         hears, me = self.ladder.streams.hears, self.ladder.me
         self._t_join = {s: last for s, last in self._t_join.items() if hears(s) or owner_of(s) == me}
-        self.ladder.begin(self._t_join)
+        self.ladder.begin(self._t_join, founds=not self._sponsors)
         before_us = any(last >= 0 for sender, last in self._t_join.items() if owner_of(sender) != me)
         missed = "sent while alone" if before_us and self._alone_us(now) > KEPT_S * 1e6 else ""
         # first: what waited to be published goes with the new view

@@ -106,7 +106,12 @@ class Follower:
 
     def may_go(self) -> bool:
         """Whether the others do without this member, or nobody can say that they do."""
-        return not self.is_site() or self.blocked_since < inf or list(self.sites().lives) == [self.ladder.me]
+        return not self.is_site() or self.blocked_since < inf or self._is_alone()
+
+    def _is_alone(self) -> bool:
+        """Whether nobody else knows the sequence, or is about to: one that has just come would be left without."""
+        newcomers = [m for m in self.members() if m != self.ladder.me and m not in self.ladder.roster.joining]
+        return list(self.sites().lives) == [self.ladder.me] and not newcomers
 
     def covers(self, stream: int) -> bool:
         """Whether packets of this stream have their places here, as the last places have it."""

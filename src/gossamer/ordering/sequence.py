@@ -3,13 +3,16 @@
 If the primary is not heard for `order_patience`, another site manages (002 §5.1, §5.2): it closes the graph, by asking
 all sites to do nothing for it any more; when most have said so, it takes over the longest order that any of them keeps,
 and opens the next graph with itself as the primary. Since most sites keep what is settled, the new graph has it.
+
+Whoever founds a group founds its order. If the last member that knew the order is gone, and others had not entered it
+yet, there is none: where all members say that it has not begun for them, the one with the lowest number founds another.
 """
 
 from gossamer.core.effects import Unicast
 from gossamer.core.ids import channel_of
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
-from gossamer.core.places import CloseGraph, GraphClosed, Mark, Sites, Unplaced
+from gossamer.core.places import CloseGraph, EnterOrder, GraphClosed, Mark, Sites, Unplaced
 from gossamer.ordering.closing import Closing
 from gossamer.ordering.following import Host
 from gossamer.ordering.giving import Primary
@@ -18,6 +21,10 @@ from gossamer.ordering.place_log import PlaceLog
 
 BEATS = 10
 """A primary speaks this often in the time after which it is missed."""
+_HEARD_BEATS = 3
+"""That the order has not begun for a member holds for so many beats, unless it says so again."""
+_FOUNDERS = 1 << 12
+"""Founders of the same microsecond are told apart by so much of their numbers."""
 
 
 class Sequence(Primary):
@@ -27,6 +34,8 @@ class Sequence(Primary):
         super().__init__(ladder, host, branch, opened)
         self.patience = ladder.settings.order_patience
         self._waited_for: Horizon = {}  # what had no place at the last beat
+        self._without: dict[int, float] = {}  # members for which it has not begun, and when they last said so
+        self._with_those_gone: Horizon = {}  # how far everything was when one went that may have known the order
 
     def found(self, now: float, order: int, sites: Sites, out: Effects, placed: Horizon | None = None) -> None:
         """Begin it, with these sites; whoever is to be the primary opens the first graph."""
@@ -34,14 +43,47 @@ class Sequence(Primary):
         self.begin_at(0, PlaceLog(0, 0, placed or {}, sites, Marks({}, self.branch + 1)))
         self.graph, self.primary, self.promised = 1, sites.primary, (1, sites.primary)
         self.heard_at = self.went_on_at = now
+        self.unblock(now)
         if self.leads():
             self.open(now, 1, sites, out)
+
+    def found_alone(self, now: float, out: Effects) -> None:
+        """Begin it with this member; of orders that were founded apart, the oldest one stays.
+
+        It begins after what was sent before we came (a logger knows that from its log), what has had its turn here, and
+        what members that are gone may have had in an order that nobody knows any more.
+        """
+        me, known = self.ladder.me, self.ladder.streams.items()
+        before = [self.host.turns.passed, self._with_those_gone, {s: stream.start - 1 for s, stream in known}]
+        placed = {s: max(horizon.get(s, -1) for horizon in before) for s, _ in known}
+        self.host.turns.begin(placed, out)
+        order = int(now * 1e6) * _FOUNDERS + me % _FOUNDERS
+        self.found(now, order, Sites(me, {me: self.life}), out, placed)
+
+    def somebody_went(self) -> None:
+        """If the order has not begun for us, it may have for a member that is gone."""
+        if self.log is None:
+            self._with_those_gone = {sender: stream.last for sender, stream in self.ladder.streams.items()}
+
+    def _nobody_has_it(self, now: float) -> bool:
+        """Whether it has not begun for any member in reach, and it is for us to begin it."""
+        since = now - _HEARD_BEATS * self.patience / BEATS
+        members = [m for m in self.ladder.roster.members if m not in self.ladder.roster.joining]
+        lowest, others = members[:1], members[1:]
+        return lowest == [self.ladder.me] and all(self._without.get(m, since) > since for m in others)
+
+    def asked_to_enter(self, now: float, source: int, message: EnterOrder, out: Effects) -> None:
+        """Its primary answers; whoever knows as little of it notes that."""
+        if self.log is None and message.begins:
+            self._without[source] = now
+        super().asked_to_enter(now, source, message, out)
 
     def forget(self, now: float, life: int) -> None:
         """We are new, and know nothing of it."""
         self.life, self.goes = life, False
         self.heard_at = self.went_on_at = now
         self.log, self.closing, self.primary = None, None, -1
+        self._without, self._with_those_gone = {}, {}
 
     def came_from(self, now: float, sender: int, out: Effects) -> None:
         """Something of `sender` is here, or will never be: it may get its place, or the primary has to be told of it.
@@ -132,7 +174,9 @@ class Sequence(Primary):
         """A tenth of our patience is over."""
         if stood_still:  # nobody could be heard
             self.heard_at = self.went_on_at = now
-        if self.log is None:
+        if self.log is None and self._nobody_has_it(now):
+            self.found_alone(now, out)
+        elif self.log is None:
             self.enter(out)
             if now - self.went_on_at > 2 * self.patience:
                 self.block(now, "not begun", out)

@@ -108,9 +108,9 @@ class Total(Trunk):
 
     # The beginning, and the end.
 
-    def begun(self) -> None:
+    def begun(self, founds: bool) -> None:
         """The member is a new one: what order it knows, if any, is not this group's."""
-        self._is_new = True
+        self._is_new, self._founds = True, founds
 
     def started(self, now: float, out: Effects) -> None:
         """With the group from its first moment, or into one that has an order."""
@@ -129,6 +129,8 @@ class Total(Trunk):
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """The primary enters new members as sites, and strikes out those that left."""
         self._look(now, out)
+        if any(member not in self.ladder.roster for member in before.members):
+            self.sequence.somebody_went()
         for sequence in self._sequences():
             if sequence.leads():
                 sequence.fit_sites(now, out)
@@ -158,8 +160,9 @@ class Total(Trunk):
             life = int(now * 1e6)
             self.sequence.forget(now, life)
             self.branches, self._at, self._noticed, self._settled_at_beat = {}, 0, 0, 0
-            if self.ladder.lone_founder:
-                self.sequence.found(now, life, Sites(self.ladder.me, {self.ladder.me: life}), out)
+            if self._founds:
+                self._founds = False
+                self.sequence.found_alone(now, out)
         self._beating.arm(now + self.sequence.patience / BEATS)
 
     def _beat(self, now: float, out: Effects) -> None:

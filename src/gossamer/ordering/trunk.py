@@ -37,6 +37,7 @@ class Trunk(Order):
         self._branching = Branching()
         self._releasing = self._more = False
         self._is_new = True  # it has to found an order, or to enter one
+        self._founds = False  # which of the two
         self._beat_at = 0.0
         self._settled_at_beat = 0
 
