@@ -3,9 +3,9 @@
 Either they were overtaken, or somebody has lied: spoken of numbers, or sent packets under numbers, that the sender has
 not come to yet. Believed, such a lie would cost the true packets: they would be taken for old when they come. So the
 sender is asked, with a number that nobody else knows, and what it has not sent by then is forgotten (`Gaps.retract`).
-What comes while the answer is on its way is not forgotten: it may be what the sender sent after it. And where the answer
-bears out all that was seen when the question was asked, nobody has lied: what was spoken of since may be true as well,
-and over a slow path the sender is well ahead of its answer.
+What comes while the answer is on its way is not forgotten: it may be what the sender sent after it. And where the
+answer bears out all that was seen when the question was asked, nobody has lied: what was spoken of since may be true as
+well, and over a slow path the sender is well ahead of its answer.
 """
 
 from collections.abc import Mapping
