@@ -233,6 +233,18 @@ def test_when_a_coordinator_goes_silent_another_is_elected_and_it_leads_again_wh
     assert coordinators(table) == dict.fromkeys(range(5), 0)
 
 
+def test_what_nobody_has_is_given_up_though_members_come_and_go_as_long_as_they_bring_and_lack_nothing():
+    """Where many messages are lost, somebody takes over for a moment every second: that is no partition."""
+    table = Table("redelivery", 5, buffer_packets=2, gossip_period=0.1, peer_rounds=30)
+    table.wait(1.0)
+    table.publish(0, 8)
+    table.pass_on(lambda letter: letter.to != 4 or letter.message.packet.seqno > 0)
+    for second in range(20):
+        table.step(0, Heard(1 + second % 3, Descendants({0: 7}, {}, complete=True)))
+        table.wait(1.0)
+    assert [(loss.first, loss.last) for loss in table.lost[4]] == [(0, 0)]
+
+
 # §3 (4) and §4.
 
 

@@ -493,6 +493,30 @@ def test_forged_requests_for_every_other_packet_split_a_gap_only_so_far():
         assert all(sum(map(len, letter.message.wanted.values())) <= 256 for letter in table.take(AskAll))
 
 
+def test_what_nobody_has_is_asked_for_together_however_it_was_split():
+    """A sender that comes back without its memory leaves out a thousand numbers, of which nobody can know anything."""
+    table = seated(request_packets=16)
+    for stack in table.stacks.values():
+        for other in range(4):
+            stack.round_trips.times[other] = 0.01
+    for member in (1, 2, 3):
+        table.step(member, Heard(0, Session({0: 399})))
+    table.wait(20.0)
+    for member in (1, 2, 3):
+        (srm,) = table.stacks[member].gaps.repairs
+        assert len(list(srm.losses)) <= 4
+        assert sum(len(loss.numbers) for loss in srm.losses) == 400
+    before = requests(table)
+    table.wait(10.0)
+    assert requests(table) - before <= 10 * 3 * 4
+
+
+def requests(table: Table) -> int:
+    """The requests of all members so far."""
+    said = (effect for effects in table.effects.values() for effect in effects if isinstance(effect, Multicast))
+    return sum(isinstance(effect.message, AskAll) for effect in said)
+
+
 def test_a_member_that_has_lost_very_much_asks_for_it_in_parts():
     table = seated(peer_rounds=40_000)
     gap(table, 1, 20_000)

@@ -43,6 +43,8 @@ _ENOUGH_PACKETS = 10_000
 """A buffer that keeps this many is taken to keep what a partition misses."""
 _HEALING_BEATS = 16
 """A heal is over if for so many null periods nothing came of it."""
+_RETURN_BEATS = 2
+"""And after so many, if we have nothing for those that are back: where many messages are lost, somebody always is."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
 
@@ -192,9 +194,9 @@ class Coordinator(Repair):
                 now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period
             )
 
-    def _heal(self, now: float) -> None:
+    def _heal(self, now: float, beats: int = _HEALING_BEATS) -> None:
         """A side has come back, or is still being served: the group is not whole before that is over."""
-        self._healing_until = now + _HEALING_BEATS * self._period
+        self._healing_until = max(self._healing_until, now + beats * self._period)
 
     def _is_member(self, source: int) -> bool:
         """Whether it may have a say; counted if not."""
@@ -221,15 +223,17 @@ class Coordinator(Repair):
             self._elsewhere.described(now, source, message, out)
             return
         leads = self.tree.leads
-        if leads and (
+        is_back = leads and (
             message.complete or (self._was_whole and not self.tree.whole and source not in self.descent.followers)
-        ):
+        )
+        if is_back:
             self.account.healed(now, 1 + len(message.others), ongoing=now < self._healing_until)
-            self._heal(now)
         comes = self.wants.fetched_for_all() if leads and not message.complete else {}
         rest = self.descent.take_in(now, source, message, self._numbers.latest, leads, comes)
         if leads:
             self._learn_from(now, source, message, out)
+        if is_back:
+            self._heal(now, _HEALING_BEATS if self.descent.can_fill((source, *message.others)) else _RETURN_BEATS)
         self.descent.tell(source, rest.missing, out)
         lacks_something = bool(rest.missing or any(rest.others.values()))
         if self.tree.coordinator is None and lacks_something:

@@ -134,6 +134,10 @@ class Descent:
         others = {member: lacking for member, lacking in rest.items() if member != source}
         return Descendants(message.lasts, rest.get(source, {}), others, message.complete, message.asks)
 
+    def can_fill(self, members: tuple[int, ...]) -> bool:
+        """Whether any of these lacks what is kept here."""
+        return any(self._kept(self.followers.lacking_of(member)) for member in members)
+
     def _is_due(self, now: float, numbers: PacketSets, *, known: bool) -> None:
         """Send these, at once if it is known who else lacks them."""
         if known:

@@ -130,18 +130,27 @@ class Srm(Repair):
         asked: list[Loss] = []
         room = self._room(due)
         for loss in due:
+            if not loss.numbers:
+                continue  # it has joined another one
             if self._is_over(now, loss):
                 self._pass_on(now, loss, out)
                 continue
-            part = self.losses.cut(loss, room) if room > 0 and len(asked) < _SENDERS_MAX else None
+            part = self._part(now, loss, room) if room > 0 and len(asked) < _SENDERS_MAX else None
             if part is not None:
                 asked.append(part)
-                room -= len(part.numbers)
+                room -= 0 if part.is_futile else len(part.numbers)
             if part is not loss:  # what there is no room for draws another time
                 self.losses.set(now, loss)
         if asked:
             self._ask(now, asked, out)
         self._request.set(self.losses.next_due())
+
+    def _part(self, now: float, loss: Loss, room: int) -> Loss:
+        """What to ask for of a loss: as much as there is room for, or all that is futile, since little of it comes."""
+        if not loss.is_futile:
+            return self.losses.cut(loss, room)
+        self.losses.rejoin(now, loss, PACKETS_MAX)
+        return self.losses.cut(loss, PACKETS_MAX)
 
     def _ask(self, now: float, losses: list[Loss], out: Effects) -> None:
         wanted = self.ladder.gaps.worth_asking(now, take(merged(losses), PACKETS_MAX), out)

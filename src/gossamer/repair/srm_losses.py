@@ -39,6 +39,11 @@ class Loss:
         self.asked_here = False
         """Whether the first of those requests was ours."""
 
+    @property
+    def is_futile(self) -> bool:
+        """Whether it was asked for so often that nobody seems to have it."""
+        return self.tries >= _FUTILE_TRIES
+
     def split_off(self, numbers: RangeSet) -> "Loss":
         """Some of it becomes a loss of its own, with the same past."""
         part = Loss(self.sender, numbers, self.found_at)
@@ -82,7 +87,7 @@ class Losses:
 
     def asked_for(self, except_for: Collection[Loss]) -> int:
         """How many packets of other losses may be on their way, because somebody has asked for them."""
-        asked = (loss for loss in self if 0 < loss.tries < _FUTILE_TRIES)
+        asked = (loss for loss in self if loss.tries and not loss.is_futile)
         return sum(len(loss.numbers) for loss in asked if loss not in except_for)
 
     # Packets come and go.
@@ -131,6 +136,20 @@ class Losses:
             return loss
         front = take({loss.sender: loss.numbers}, packets)
         return self._split(loss, front[loss.sender]) or loss
+
+    def rejoin(self, now: float, loss: Loss, packets: int) -> None:
+        """Parts of what was found at once, and is futile, are one loss again, of some `packets` at most.
+
+        Else each would be asked for on its own, for as long as there is patience. What another one has just asked for
+        stays apart.
+        """
+        losses = self._by_sender[loss.sender]
+        for other in losses:
+            apart = other is loss or not other.is_futile or now < other.ignore_until
+            if not apart and other.found_at == loss.found_at and len(loss.numbers) + len(other.numbers) <= packets:
+                loss.numbers.update(other.numbers)
+                other.numbers = RangeSet()
+        self._drop_empty(loss.sender, losses)
 
     def _split(self, loss: Loss, numbers: RangeSet) -> Loss | None:
         losses = self._by_sender[loss.sender]
