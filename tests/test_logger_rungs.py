@@ -276,6 +276,29 @@ def test_a_hole_in_the_past_is_asked_for_again_and_then_reported_in_its_place():
     assert list(table.stacks[READER].streams[SENDER].missing) == [0, 1, 3]
 
 
+def test_a_member_of_which_the_log_holds_nothing_yet_is_asked_for_again():
+    """It published while no logger was there, and sends that again now that one is."""
+    table = table_with()
+    table.stacks[READER].streams.begin(SENDER, 1)  # 0 was before it came
+    ask(table)
+    table.letters.clear()
+    table.hand(Letter(LOGGER, READER, Holdings({})))
+    assert not known(table)
+    table.hand(Letter(LOGGER, READER, Holdings({SENDER: RangeSet([(0, 0)])})))
+    assert known(table) == [PastKnown({SENDER: RangeSet([(0, 0)])})]
+    assert list(table.stacks[READER].streams[SENDER].missing) == [0]
+
+
+def test_a_member_of_which_the_log_holds_nothing_is_not_waited_for_forever():
+    table = table_with()
+    table.stacks[READER].streams.begin(SENDER, 1)
+    ask(table)
+    table.letters.clear()
+    table.hand(Letter(LOGGER, READER, Holdings({})))
+    table.wait(3.0, pass_on=False)
+    assert known(table) == [PastKnown({})]
+
+
 def test_without_any_logger_the_past_is_unknown():
     table = loggerless_table()
     ask(table)

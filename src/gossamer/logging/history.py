@@ -2,14 +2,15 @@
 
 The member asks every logger what it holds: one that lost its disk, or has just come, holds less than another. What any
 of them holds is then awaited like any other gap; the order delivers the past before what has come since. A hole in all
-of it may be on its way to a log, so loggers are asked again for a while before it counts as lost.
+of it may be on its way to a log, so loggers are asked again for a while before it counts as lost; and so may all of a
+sender of which no log holds anything yet.
 """
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 
 from gossamer.core.effects import PastKnown, Unicast
-from gossamer.core.ids import channel_of
+from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.inputs import RewindAsked
 from gossamer.core.ladder import Effects, InputHandler, Ladder, MessageHandler, Rung
 from gossamer.core.messages import Holdings, Recall
@@ -90,7 +91,7 @@ class History(Rung):
     def _holes(self, wish: RewindAsked) -> bool:
         never, hears = self._never_sent(), self.ladder.streams.hears
         known = {s: n.union(never[s]) if s in never else n for s, n in self._held().items() if hears(s)}
-        return any(
+        return self._lacks_a_member(wish, known) or any(
             len(numbers.within(max(numbers.first, wish.positions.get(sender, 0)), numbers.last)) > 1
             for sender, numbers in known.items()
         )
@@ -104,6 +105,17 @@ class History(Rung):
             if not hears(sender) and wish.positions.get(sender, 0) <= numbers.last
         }
         return sum(1 << channel for channel in channels if channel < self.ladder.settings.channels)
+
+    def _lacks_a_member(self, wish: RewindAsked, known: PacketSets) -> bool:
+        """Whether all is wanted, and the logs hold nothing of a member that sent something before we came.
+
+        It may have published while no logger was there, and be about to send it again.
+        """
+        return wish.since_ns <= 0 and any(
+            stream.start > 0 and sender not in known and sender not in wish.positions
+            for sender, stream in self.ladder.streams.items()
+            if owner_of(sender) in self.ladder.roster
+        )
 
     def _conclude(self, now: float, wish: RewindAsked, out: Effects) -> None:
         self._wish = None
