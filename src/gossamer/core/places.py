@@ -25,7 +25,7 @@ class Sites:
 
     def are_most(self, some: Collection[int]) -> bool:
         """Whether these are more than half of them, or half of them with the primary."""
-        present = sum(member in some for member in self.lives)
+        present = len(self.lives.keys() & some)
         return 2 * present > len(self.lives) or (2 * present == len(self.lives) and self.primary in some)
 
     def kept_by_most(self, kept: Mapping[int, int]) -> int:

@@ -133,11 +133,12 @@ class Primary(Follower):
         known = any(sites.has(source, message.life) for sites in log.sites(self.settled))
         if known and message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
-            before = self.settled
-            if self._settle(now, out):
+            before, change = self.settled, len(log.sites(self.settled)) > 1
+            if message.below > before and self._settle(now, out):
                 if not self._settle_alone(log) and self._is_awaited(log.part(before, PART)):
                     self.say(self.places(self.graph, log.end), out)
-                self.fit_sites(now, out)
+                if change or self.entering or self.going:
+                    self.fit_sites(now, out)
 
     def _settle_alone(self, log: PlaceLog) -> bool:
         """Whether all members settle by themselves what they are told, because each of them and we are most."""

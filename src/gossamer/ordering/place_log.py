@@ -142,7 +142,9 @@ class PlaceLog:
 
     def sites(self, settled: int) -> list[Sites]:
         """The sites that decide from the place `settled` on: those in force there, and all that follow."""
-        in_force = max(at for at, (place, _) in enumerate(self._sites) if place < settled or at == 0)
+        in_force = len(self._sites) - 1
+        while in_force > 0 and self._sites[in_force][0] >= settled:
+            in_force -= 1
         return [sites for _, sites in self._sites[in_force:]]
 
     def sites_at(self, place: int) -> Sites:
