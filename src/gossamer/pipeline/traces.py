@@ -6,12 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
-
-import pyarrow.parquet as pq
 
 from gossamer.pipeline.archive import read_archive
-from gossamer.pipeline.metrics import SCHEMA
 from gossamer.pipeline.options import ReadOptions
 from gossamer.pipeline.session import PipelineError
 from gossamer.store import open_store
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 
 def read_traces(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
     """Read these files, or the files in these folders; `TraceError` names a file that is not a trace."""
-    return spark.read.schema(SCHEMA).parquet(*check_traces(paths))  # without it, Spark runs a job to find it
+    return spark.read.parquet(*check_traces(paths))
 
 
 def check_traces(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -65,26 +61,12 @@ def runs_apart(traces: DataFrame) -> bool:
     """Whether a sender published in more than one run, so that its numbers mean nothing without the run.
 
     Live members are numbered at random and never share a number, and each may name its run freely; members of
-    simulations are always numbered from 0. Files of this machine are looked at without Spark, which would take seconds
-    to begin with it.
+    simulations are always numbered from 0.
     """
     from pyspark.sql import functions as f
 
-    files = traces.inputFiles()
-    if files and all(file.startswith("file:") for file in files):
-        return _share_a_sender([Path(unquote(urlsplit(file).path)) for file in files])
     published = traces.where("kind = 'publish'").groupBy("sender").agg(f.countDistinct("run").alias("runs"))
     return bool(published.where("runs > 1").limit(1).count())
-
-
-def _share_a_sender(files: Sequence[Path]) -> bool:
-    run_of: dict[int, str] = {}
-    for file in files:
-        rows = pq.read_table(file, columns=["run", "sender"], filters=[("kind", "==", "publish")])
-        for row in rows.group_by(["run", "sender"]).aggregate([]).to_pylist():
-            if run_of.setdefault(row["sender"], row["run"]) != row["run"]:
-                return True
-    return False
 
 
 def _files(path: Path) -> list[Path]:
