@@ -209,6 +209,16 @@ def test_an_error_is_one_clear_line(gossamer, store: Path, tmp_path: Path) -> No
     expect_one_line(gossamer("log", "export", store, "--out", tmp_path / "no" / "x.jsonl"), "No such file")
 
 
+def test_the_tail_of_a_log_names_the_senders(gossamer, store: Path) -> None:
+    with open_store(store) as opened:
+        opened.keep_names({3: "ticker-7"})
+
+    status, out, _ = gossamer("log", "tail", store, "--last", "1000", "--json")
+
+    assert status == 0
+    assert {(row["sender"], row["source"]) for row in map(json.loads, out.splitlines())} == {(3, "ticker-7"), (4, "4")}
+
+
 def test_the_log_shows_its_durable_readers_and_forgets_them(tmp_path):
     group, place = f"durable {os.getpid()}", live.settings()
     store = str(tmp_path / "log")

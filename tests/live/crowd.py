@@ -65,6 +65,8 @@ def main(address: str, number: int) -> None:
         finally:
             for child in members:
                 os.kill(child, signal.SIGKILL)
+            for child in members:  # or one of them still writes into the folder that is removed now
+                os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

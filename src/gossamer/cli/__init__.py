@@ -6,6 +6,7 @@ unreadable input, with one line on standard error and no traceback.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -27,7 +28,7 @@ def main() -> None:
         _fail("gossamer: interrupted", 130)
     finally:
         if interruptible:  # a second interrupt, while Python ends, would be a traceback
-            signal.signal(signal.SIGINT, _end_at_once)
+            atexit.register(signal.signal, signal.SIGINT, _end_at_once)
 
 
 def _open_standard_streams() -> None:

@@ -11,6 +11,7 @@ from gossamer.cli.log import StorePath, app
 from gossamer.cli.sub import as_line
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Packet
+from gossamer.live.names import learn
 from gossamer.wire import WireError
 from gossamer.wire.events import Event, is_fragment, unpack
 from gossamer.wire.fragments import Reassembler
@@ -79,6 +80,7 @@ class _Tail:
 
     def last(self, count: int) -> list[Event]:
         """The last events of what was there at first."""
+        self._learn_names()
         found: list[tuple[int, Event]] = []
         for sender, at in self._read.items() if count else ():
             found += self._events(sender, max(0, at - count + 1), at)
@@ -87,7 +89,10 @@ class _Tail:
 
     def new(self) -> Iterator[Event]:
         """What was logged since this was asked before."""
-        for sender, numbers in self._store.held().items():
+        held = self._store.held()
+        if any(sender not in self._read for sender in held):
+            self._learn_names()
+        for sender, numbers in held.items():
             first = self._read.get(sender, -1) + 1
             if numbers.last >= first:
                 self._read[sender] = numbers.last
@@ -111,6 +116,11 @@ class _Tail:
                 self.unreadable += 1
                 typer.echo(f"sender {sender}: {error}", err=True)
         return found
+
+    def _learn_names(self) -> None:
+        """What the logger knows the senders by, which have left since, most of them."""
+        for member, name in self._store.names().items():
+            learn(member, name)
 
     def _unpack(self, packet: Packet) -> list[Event]:
         if is_fragment(packet.body):

@@ -28,6 +28,7 @@ from gossamer.cli.options import (
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
+from gossamer.live.names import name_of
 from gossamer.live.subscription import FROM_NOW_ON, LATEST, Blocked, Item, Start, Subscription, Undo
 from gossamer.pubsub import check_pattern, compile_where
 from gossamer.wire.events import Event
@@ -209,7 +210,7 @@ def as_table(event: Event) -> dict[str, Any]:
         "attributes": dict(event.attributes),
         "sender": event.sender,
         "sender_id": str(event.sender),
-        "source": event.source,
+        "source": name_of(event.sender),
         "seqno": event.seqno,
         "time": time,
         **({} if event.place is None else {"place": list(event.place)}),
