@@ -31,6 +31,8 @@ from gossamer.ordering.turns import Turns
 
 PART = 200
 """Segments in one message."""
+_ELSEWHERE = 10
+"""For so many times `order_patience` other sites are asked for places that the primary does not keep."""
 
 
 class Host(Protocol):
@@ -83,6 +85,7 @@ class Follower:
         self.promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
         self._said = 0, 0, 0  # to the primary of which graph, below which place we keep all, and what was settled then
         self.closing: Closing | None = None
+        self._elsewhere = -1, 0.0  # from which place on others are asked what the primary does not know, and since when
         self.heard_at = 0.0  # when we last heard of a primary, or of somebody that is about to be one
         self.went_on_at = 0.0  # when we last knew that the sequence goes on
         self.blocked_since = inf
@@ -284,6 +287,8 @@ class Follower:
             return
         if self.log is not None and not behind:
             return
+        if message.life == 0 and self._asks_elsewhere(now, source, out):
+            return
         if message.order != self.order:  # what was promised was about another order
             self.order, self.closing, self.primary, self.promised = message.order, None, -1, (0, -1)
         self.host.undo_from(0, out)
@@ -297,6 +302,18 @@ class Follower:
         self.heard_at = self.went_on_at = now
         self.unblock(now)
         self.ask(source, message.first, out)
+
+    def _asks_elsewhere(self, now: float, source: int, out: Effects) -> bool:
+        """Whether another site is asked first: a primary that came later than we did does not know what came before."""
+        assert self.log is not None
+        sites = self.sites().lives
+        others = [m for m in self.members() if m in sites and m not in (self.ladder.me, source)]
+        if self._elsewhere[0] != self.log.end:
+            self._elsewhere = self.log.end, now
+        if not others or now - self._elsewhere[1] > _ELSEWHERE * self.ladder.settings.order_patience:
+            return False
+        self.ask(self.ladder.rng.choice(others), self.log.end, out)
+        return True
 
     # What is done by those that close a graph.
 
