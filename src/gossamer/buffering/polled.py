@@ -54,7 +54,7 @@ class PolledStability(Rung):
 
     def view_changed(self, now: float, before: Roster, out: Effects) -> None:
         """Nobody waits for a member that left; one that comes has to say what it has."""
-        members = self.ladder.roster
+        members = {*self.ladder.roster.others_owed()}
         self._has = {member: last for member, last in self._has.items() if member in members}
         self._settle(now, out)
 
@@ -96,7 +96,7 @@ class PolledStability(Rung):
                     self._settle(now, out)
 
     def _settle(self, now: float, out: Effects) -> None:
-        others = self.ladder.roster.others()
+        others = self.ladder.roster.others_owed()  # one that is away has to be asked when it is back
         stable = min([self._has.get(member, -1) for member in others], default=self._last())
         if stable > self._stable:
             self._stable = stable
@@ -105,7 +105,7 @@ class PolledStability(Rung):
 
     def _count_slowest(self) -> None:
         has = self._has
-        self._slowest = sum([has.get(member, -1) <= self._stable for member in self.ladder.roster.others()])
+        self._slowest = sum([has.get(member, -1) <= self._stable for member in self.ladder.roster.others_owed()])
 
     def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None:
         """However it was found out: tell the application."""
