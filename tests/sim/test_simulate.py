@@ -94,7 +94,8 @@ def test_a_crashed_receiver_is_not_owed_what_it_missed_and_comes_back(scenario):
 
 
 def test_a_receiver_that_kept_its_memory_gets_everything_with_basic(scenario):
-    result = simulate(scenario("basic", fault=[{"at": 0.5, "kind": "crash", "members": [3], "for": 1.0}]))
+    fault = {"at": 0.5, "kind": "crash", "members": [3], "for": 1.0}
+    result = simulate(scenario("basic", grace=2.0, fault=[fault]))  # what is not owed is waited for that long
     assert result["deliveries"]["actual"] == 800
 
 
@@ -156,6 +157,14 @@ def test_members_join_and_leave(scenario):
         == result["deliveries"]["expected"]
         == pytest.approx(200 + 200 + 150 + 100, abs=3)
     )
+
+
+def test_packets_that_were_published_together_are_not_repeated_together(scenario):
+    """They would overflow the same queue again, at every turn. Reference: 001 §3"""
+    burst = {"size": 7168, "arrivals": "burst", "burst_size": 100}
+    result = simulate(scenario("basic", topology={"queue": 10, "bandwidth": 100e6}, traffic=burst))
+    assert result["packets"]["sent"] == result["packets"]["everywhere"] == 100
+    assert result["repairs"]["sent"] <= 3 * 100, "each packet once to each of three"
 
 
 def test_fifo_order_is_kept_over_reordering(scenario):

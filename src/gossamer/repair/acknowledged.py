@@ -35,6 +35,8 @@ _DOUBLINGS_MAX = 5
 """The period between repetitions doubles at most this often."""
 _OF_USE = 0.25
 """While this share of the repetitions is acknowledged, they are worth their while."""
+_TURNS = 32
+"""Packets published together take turns in being repeated: together they would overflow the same queue again."""
 
 
 class _Unacknowledged:
@@ -59,7 +61,7 @@ class Acknowledged(RepairRung, Keeper):
         self._count = self._bytes = 0
         self._last: dict[int, Packet] = {}  # by stream of ours
         self._retries: list[tuple[float, int, int]] = []  # (when, stream, seqno), a heap
-        self._doublings = self._sent = self._acked = 0
+        self._doublings = self._sent = self._acked = self._turn = 0
         self._judged_at = 0.0
         self._budget = Budget(self.ladder.settings.service_limit)
         self._missing: PacketSets = {}
@@ -213,7 +215,9 @@ class Acknowledged(RepairRung, Keeper):
             self._judged_at, self._sent, self._acked = now, 0, 0
 
     def _schedule(self, now: float, sender: int, seqno: int) -> None:
-        heappush(self._retries, (now + self._period(), sender, seqno))
+        """A period from now, or up to two: packets take turns."""
+        heappush(self._retries, (now + self._period() * (1 + self._turn / _TURNS), sender, seqno))
+        self._turn = (self._turn + 1) % _TURNS
         if self._retries[0][1:] == (sender, seqno):
             self._arm()
 
