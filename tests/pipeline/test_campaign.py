@@ -15,9 +15,10 @@ from gossamer.pipeline.experiments.grid import runs
 from gossamer.pipeline.experiments.work import Apart, do
 from gossamer.sim.checked import traced
 from gossamer.sim.matrix import FACTORS
-from gossamer.sim.run import simulate
+from gossamer.sim.run import full_queue_s, simulate
 from gossamer.sim.scenario import canonical, parse
 from gossamer.sim.scenario import load as load_scenario
+from gossamer.spec.promises import HEAL_S
 
 CAMPAIGN = Path("experiments/campaign.toml")
 
@@ -72,6 +73,15 @@ def test_half_of_the_networks_have_bottlenecks_for_papers_and_live_groups_alike(
         assert {link.get("queue") for link in links} == {None, 10, 50, 200}
         assert 0.3 < sum("queue" in link for link in links) / len(links) < 0.7
     assert {draw(seed)["protocol"]["congestion"] for seed in range(3, 400, 3)} == {"delay", "none"}
+
+
+def test_news_may_wait_in_a_full_queue_before_views_have_to_agree() -> None:
+    drawn = [parse(draw(seed)) for seed in range(1, 300)]
+    waiting = {full_queue_s(scenario) for scenario in drawn if scenario.grace > 1}
+
+    assert max(waiting) > 20
+    assert min(waiting) == 0
+    assert all(scenario.grace == HEAL_S + 5 + full_queue_s(scenario) for scenario in drawn if scenario.grace > 1)
 
 
 def test_every_third_seed_is_a_live_group() -> None:

@@ -21,6 +21,7 @@ from gossamer.sim.priorities import cost_of, with_lists
 from gossamer.sim.scenario import Scenario, check_members
 from gossamer.sim.topology import Topology, TopologyError
 from gossamer.sim.world import UP, MakeStack, World
+from gossamer.spec.promises import HEAL_S
 from gossamer.stack import Stack
 from gossamer.trace.buffer import RowBuffer
 from gossamer.trace.recorder import Recorder
@@ -76,6 +77,7 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
         "bounds": bounds(scenario.protocol),
         "copies": scenario.protocol.log_copies,
         "settle_s": max(settle_s(scenario.protocol, members), _refill_s(scenario)),
+        "heal_s": HEAL_S + full_queue_s(scenario),
         "members": members,
         "scenario": scenario.as_dict(),
     }
@@ -83,10 +85,19 @@ def metadata(scenario: Scenario, members: int) -> dict[str, Any]:
 
 def _refill_s(scenario: Scenario) -> float:
     """How long the slowest link takes to carry everything once more: nothing settles sooner on a slow network."""
-    topology, traffic = scenario.topology, scenario.traffic
+    return _carrying_s(scenario, scenario.traffic.rate * scenario.duration)
+
+
+def full_queue_s(scenario: Scenario) -> float:
+    """How long the slowest link takes to carry a full queue: news may be at its end."""
+    return _carrying_s(scenario, scenario.topology.queue)
+
+
+def _carrying_s(scenario: Scenario, packets: float) -> float:
+    """How long the slowest link takes for so many packets; no time at all if links carry anything."""
+    topology = scenario.topology
     slowest = min(topology.bandwidth, topology.slow_bandwidth) if topology.slow else topology.bandwidth
-    bits = 8 * (traffic.size + _HEADERS_BYTES) * traffic.rate * scenario.duration
-    return bits / slowest if slowest else 0.0
+    return 8 * (scenario.traffic.size + _HEADERS_BYTES) * packets / slowest if slowest else 0.0
 
 
 def simulate(

@@ -20,7 +20,7 @@ from gossamer.pipeline.experiments.grid import DRAWN, Run
 from gossamer.presets import LIVE, LIVE_PRESETS
 from gossamer.rungs import self_organized
 from gossamer.sim import matrix
-from gossamer.sim.run import build_topology
+from gossamer.sim.run import build_topology, full_queue_s
 from gossamer.sim.scenario import parse
 from gossamer.spec.promises import HEAL_S
 
@@ -43,6 +43,8 @@ def draw(seed: int) -> Table:
         table["protocol"]["congestion"] = links.choice(("delay", "delay", "none"))
         table["traffic"]["rate"] *= links.choice((1, 1, 5))  # or no sender would ever have to wait
     table["topology"] |= _links(links, table)
+    if "grace" in table:
+        table["grace"] += full_queue_s(parse(table))
     return table
 
 
