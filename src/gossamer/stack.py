@@ -32,6 +32,7 @@ from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet, Run, split_into_runs
 from gossamer.core.peers import Peers
 from gossamer.core.repair_queue import RepairQueue
+from gossamer.core.request_window import RequestWindow
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
 from gossamer.core.say import ApplicationSay, WorthRepairing
@@ -59,18 +60,9 @@ class Stack:
             "recoveries",
             "ignored",
         ),
-        *(
-            "is_logger",
-            "is_member",
-            "lone_founder",
-            "streams",
-            "own",
-            "wanted_channels",
-            "known_map",
-            "roster",
-            "acknowledged",
-        ),
-        *("round_trips", "peers", "repair_queue", "gaps", "hearing", "siblings"),
+        *("is_logger", "is_member", "lone_founder", "streams", "own", "wanted_channels", "known_map"),
+        *("roster", "acknowledged"),
+        *("round_trips", "peers", "repair_queue", "request_window", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
         *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
         *("_observed", "_on_accepted", "_out", "_reserved", "_rounds", "_rung_inputs", "_timers"),
@@ -120,8 +112,9 @@ class Stack:
         self.streams.channels = self.wanted_channels = ALL_CHANNELS if self.is_logger else self.roster.channels_of(me)
         self.round_trips = RoundTrips(wanted=settings.round_trips or settings.selection != "uniform")
         self.peers = Peers(self.roster, settings.selection, settings.view_size, self.round_trips, rng)
-        limit, queue, smooth = settings.service_limit, settings.service_queue, settings.request_packets > 0
-        self.repair_queue = RepairQueue(limit, queue, self._timers, smooth=smooth)
+        limit, queue, asks = settings.service_limit, settings.service_queue, settings.request_packets
+        self.repair_queue = RepairQueue(limit, queue, self._timers, smooth=asks > 0)
+        self.request_window = RequestWindow(asks, lambda: self.hearing.carried) if asks else None
         self._heard_at: dict[int, float] | None = None  # kept if a rung wants to know
         self._observed = observed
         self._out: Effects = []

@@ -10,7 +10,7 @@ from gossamer.core.asking import Asking
 from gossamer.core.packets import Packet
 from gossamer.core.request_window import RequestWindow
 
-SERVER = 5
+SERVER, SENDER = 5, 7
 QUEUE = 170
 """Packets: 256 KB."""
 
@@ -29,6 +29,8 @@ class Path:
     queue: int = QUEUE
     known: float = 0.0
     """What the member thinks that the link carries, as a share of what it does."""
+    rungs: int = 1
+    """How many of them ask, each for packets of another sender."""
     asking: Asking = field(init=False)
     came: list[float] = field(default_factory=list)
     dropped: list[float] = field(default_factory=list)
@@ -36,28 +38,35 @@ class Path:
     longest: int = 0
 
     def run(self, seconds: float, seed: int = 1) -> "Path":
-        self.asking, rng = Asking(self.limit, adapts=True, carried=lambda: self.known * self.rate), Random(seed)
-        self.asking.add(7, 0, 10_000_000)
-        events: list[tuple[float, int]] = []  # when which packet comes
-        now, free, due, heard = 0.0, 0.0, 0.0, 0.0
+        window, rng = RequestWindow(self.limit, lambda: self.known * self.rate), Random(seed)
+        askings = {SENDER + n: Asking(self.limit, window=window) for n in range(self.rungs)}
+        self.asking = askings[SENDER]
+        for sender, asking in askings.items():
+            asking.add(sender, 0, 10_000_000)
+        events: list[tuple[float, int, int]] = []  # when which packet of which sender comes
+        now, free, heard = 0.0, 0.0, 0.0
         while now < seconds:
-            if self.asking.wants_more():
-                wanted = self.asking.choose()
-                self.asking.asked(now, SERVER, wanted)
-                heard = max(heard, now + self.delay / 2 + rng.uniform(0.6, 1.4) * self.busy * (rng.random() > 0.01))
-                for seqno in wanted[7]:
-                    free = self._cross(heard, free, seqno, events, rng)
-            due = self.asking.overdue(now)
+            for asking in askings.values():
+                if asking.wants_more():
+                    wanted = asking.choose()
+                    asking.asked(now, SERVER, wanted)
+                    heard = max(heard, now + self.delay / 2 + rng.uniform(0.6, 1.4) * self.busy * (rng.random() > 0.01))
+                    for sender, numbers in wanted.items():
+                        for seqno in numbers:
+                            free = self._cross(heard, free, (sender, seqno), events, rng)
+            due = min(asking.overdue(now) for asking in askings.values())
             if events and events[0][0] <= due:
-                now, seqno = heappop(events)
+                now, sender, seqno = heappop(events)
                 self.came.append(now)
-                self.asking.came(now, SERVER, [Packet(7, seqno, b"")])
-                self.asking.remove(7, seqno, seqno)
+                askings[sender].came(now, SERVER, [Packet(sender, seqno, b"")])
+                askings[sender].remove(sender, seqno, seqno)
             else:
                 now = due
         return self
 
-    def _cross(self, at: float, free: float, seqno: int, events: list[tuple[float, int]], rng: Random) -> float:
+    def _cross(
+        self, at: float, free: float, packet: tuple[int, int], events: list[tuple[float, int, int]], rng: Random
+    ) -> float:
         waiting = max(0.0, free - at) * self.rate
         self.sent += 1
         self.longest = max(self.longest, int(waiting))
@@ -66,7 +75,7 @@ class Path:
             return free
         free = max(free, at) + 1 / self.rate
         if rng.random() >= self.loss:
-            heappush(events, (free + self.delay / 2, seqno))
+            heappush(events, (free + self.delay / 2, *packet))
         return free
 
     def use(self, since: float, until: float) -> float:
@@ -154,6 +163,26 @@ def test_on_its_own_a_window_that_knows_what_the_path_carries_makes_no_queue(kno
     assert not [at for at in path.dropped if at > 1.5]
 
 
+@pytest.mark.parametrize("mbit", [10, 100])
+def test_rungs_that_ask_at_the_same_time_share_a_path_and_make_no_queue(mbit: int) -> None:
+    path = Path(rate=mbit * 1e6 / 12_000, delay=0.02, known=1.0, rungs=2).run(600 / mbit)
+    since = 300 / mbit
+    assert path.use(since, 2 * since) > 0.97
+    assert not [at for at in path.dropped if at > since]
+
+
+def test_a_rung_that_wants_little_leaves_the_rest_of_the_window_to_others() -> None:
+    window = RequestWindow(64)
+    peers, logger = Asking(64, window=window), Asking(64, window=window)
+    assert peers.limit == window.size == 32
+    logger.add(7, 0, 4)
+    assert (peers.limit, logger.limit) == (27, 32)
+    peers.add(7, 5, 99)
+    assert (peers.limit, logger.limit) == (27, 16)
+    logger.add(7, 100, 199)
+    assert (peers.limit, logger.limit) == (16, 16)
+
+
 def test_packets_that_come_in_a_clump_are_no_queue() -> None:
     window = grown()
     for turn in range(20):
@@ -209,7 +238,7 @@ def test_a_window_is_never_more_than_its_limit() -> None:
 
 def test_a_packet_that_is_asked_for_again_is_not_timed() -> None:
     """The answer to the first request may come right after the second: that would seem to be a very short path."""
-    asking = Asking(64, adapts=True)
+    asking = Asking(64, window=RequestWindow(64))
     asking.add(7, 0, 9)
     asking.asked(0.0, SERVER, asking.choose())
     late = asking.overdue(0.0)
@@ -221,7 +250,7 @@ def test_a_packet_that_is_asked_for_again_is_not_timed() -> None:
 
 
 def test_what_nobody_can_send_of_one_sender_does_not_keep_others_waiting() -> None:
-    asking, now, asked = Asking(16, adapts=True), 0.0, set()
+    asking, now, asked = Asking(16, window=RequestWindow(16)), 0.0, set()
     asking.add(7, 0, 100_000)
     asking.add(8, 5, 5)
     for _ in range(10):
@@ -235,7 +264,7 @@ def test_what_nobody_can_send_of_one_sender_does_not_keep_others_waiting() -> No
 
 
 def test_a_note_that_a_packet_is_gone_is_an_answer() -> None:
-    asking, now = Asking(2048, adapts=True), 0.0
+    asking, now = Asking(2048, window=RequestWindow(2048)), 0.0
     asking.add(7, 0, 5_000)
     while now < 1.0:
         wanted = asking.choose()
@@ -251,7 +280,7 @@ def test_a_note_that_a_packet_is_gone_is_an_answer() -> None:
 
 
 def test_a_member_that_wants_thousands_of_ranges_asks_for_the_first_of_them() -> None:
-    asking = Asking(64, adapts=True)
+    asking = Asking(64, window=RequestWindow(64))
     for seqno in range(0, 20_000, 2):
         asking.add(7, seqno, seqno)
     chosen = []

@@ -15,6 +15,7 @@ from gossamer.core.packets import Packet
 from gossamer.core.peers import Peers
 from gossamer.core.ranges import RangeSet
 from gossamer.core.repair_queue import RepairQueue
+from gossamer.core.request_window import RequestWindow
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
 from gossamer.core.schema import SettingError, build, setting
@@ -243,7 +244,7 @@ ACTIONS = ["add", "remove", "ask", "tick", "again", "overdue"]
     st.booleans(), st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 30), st.integers(0, 9)), max_size=100)
 )
 def test_what_is_asked_for_is_wanted_and_within_the_limit(adapts, actions):
-    asking, wanted = Asking(8, adapts=adapts), set()
+    asking, wanted = Asking(8, window=RequestWindow(8) if adapts else None), set()
     for now, (action, first, length) in enumerate(actions):
         last = first + length
         if action == "add":

@@ -69,6 +69,26 @@ def test_a_sender_with_little_to_say_is_not_slowed_down_by_random_loss():
     assert lab.bucket.rate > 1e6
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("delay", "jitter"), [(0.01, 0.005), (0.05, 0.025), (0.2, 0.1)])
+def test_a_sender_with_little_to_say_is_not_slowed_down_by_delays_that_pass_for_a_queue(delay, jitter, seed):
+    line, published = Link(1e12, delay, jitter=jitter), 1_000 * PACKET
+    lab = Lab({1: line, 2: line}, seed=seed, wants=lambda now: published)
+    assert min(lab.run(0.005).bucket.rate for _ in range(600)) > 2 * published
+
+
+@pytest.mark.parametrize("mbit", [42, 48])
+@pytest.mark.parametrize("delay", [0.001, 0.01, 0.05])
+def test_a_path_that_becomes_slower_than_what_is_published_is_followed(delay, mbit):
+    """By one that was not limited by it before: a queue that grows is a queue."""
+    link = Link(100 * MBIT, delay)
+    lab = Lab({1: link}, wants=lambda now: mbit * MBIT).run(2.0)
+    link.rate = 40 * MBIT
+    came, dropped = lab.over(1.0)[1]
+    assert came >= 0.97 * 40 * MBIT
+    assert dropped <= 0.01
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("loss", [0.0, 0.05])
 @pytest.mark.parametrize(("delay", "jitter"), [(0.01, 0.005), (0.05, 0.025), (0.2, 0.1)])

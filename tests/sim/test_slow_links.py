@@ -39,6 +39,12 @@ def test_a_slow_receiver_reads_from_the_logger_at_its_own_pace(tmp_path, exact):
     assert result["repairs"]["sent"] < 2 * result["packets"]["sent"]  # and not the same again and again
 
 
+def test_what_it_asks_of_peers_and_of_the_logger_together_does_not_overflow_its_queue(tmp_path):
+    result, _, lost = run(tmp_path, "topology.exact=true", "topology.queue=50")
+    assert not lost
+    assert result["queue_drops"] < 0.3 * result["repairs"]["sent"]  # most of them before it has left the multicast
+
+
 def test_without_a_logger_what_no_peer_keeps_is_reported_as_lost(tmp_path):
     result, listened, lost = run(tmp_path, "protocol.loggers=0", "protocol.loss_patience=2.0")
     assert result["violations"] == []

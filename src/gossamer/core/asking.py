@@ -1,16 +1,17 @@
 """What a member wants, what of it was asked for and may be on its way, and what to ask for next.
 
-At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked; if the limit
-`adapts`, as many as the path carries (`request_window`). What was asked for a whole tick ago and has not come, or has
-not come for longer than answers usually take, is not on its way any more: it is asked for again, but that takes at most
-half of the room while there is something that was not asked for yet. So packets that nobody can send do not keep others
-from being asked for, and a few that were lost on their way do not wait for all the others.
+At most `limit` packets are on their way at a time, so that answers do not overrun the member that asked; or, with a
+`window` that all rungs of the member share, as many as the path carries (`request_window`). What was asked for a whole
+tick ago and has not come, or has not come for longer than answers usually take, is not on its way any more: it is asked
+for again, but that takes at most half of the room while there is something that was not asked for yet. So packets that
+nobody can send do not keep others from being asked for, and a few that were lost on their way do not wait for all the
+others.
 """
 
 from collections import deque
-from collections.abc import Callable
 from math import inf
 
+from gossamer.core.answer_times import AnswerTimes
 from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take, union
 from gossamer.core.packets import Run
 from gossamer.core.ranges import RangeSet
@@ -59,6 +60,7 @@ class Asking:
         "_overdue",
         "_requests",
         "_timed",
+        "_times",
         "_times_out",
         "_window",
         "asked_since_tick",
@@ -71,21 +73,20 @@ class Asking:
         limit: int,
         *,
         counted: bool = False,
-        adapts: bool = False,
         times_out: bool = True,
-        carried: Callable[[], float] = float,
+        window: RequestWindow | None = None,
     ) -> None:
-        """`times_out`: whether what was lost on its way is noticed here (`tick`, `overdue`), or we are told.
-
-        `carried` is what the path carries in all, in packets per second, as far as that is known (`request_window`).
-        """
+        """`times_out`: whether what was lost on its way is noticed here (`tick`, `overdue`), or we are told."""
         self.wanted: PacketSets = {}
         self.wanted_count = 0
         self.asked_since_tick = 0
         """Packets that were asked for since the last tick, as often as they were."""
         self._limit = limit
         self._times_out = times_out
-        self._window = RequestWindow(limit, carried) if adapts and limit else None
+        self._window = window
+        if self._window is not None:
+            self._window.shared_by(self)
+        self._times = AnswerTimes()
         self._requests: deque[_Request] = deque()  # those whose answers may be on their way
         self._overdue: PacketSets = {}  # were not waited for any longer, and may still come
         self._timed: dict[tuple[int, int], tuple[float, int]] = {}  # one packet of each: when it was asked of whom
@@ -108,7 +109,7 @@ class Asking:
     @property
     def limit(self) -> int:
         """How many packets may be on their way now; 0 means no limit."""
-        return self._limit if self._window is None else self._window.size
+        return self._limit if self._window is None else self._window.part_of(self)
 
     def add(self, sender: int, first: int, last: int) -> None:
         """These are wanted from now on."""
@@ -256,6 +257,7 @@ class Asking:
     def _note_lost(self, numbers: PacketSets) -> None:
         """If one of these comes after all, nobody knows which request it answers."""
         assert self._window is not None
+        self._times.missed(count(numbers), self.limit)
         self._window.missed(count(numbers))
         for request in self._requests:
             request.note_lost(numbers)
@@ -266,13 +268,19 @@ class Asking:
 
     def came(self, now: float, source: int, run: Run) -> None:
         """A repair has come from `source`: called before these packets are removed."""
-        if self._window is None:
+        numbers = self.wanted.get(run[0].sender) if self._window is not None else None
+        if self._window is None or numbers is None:
             return
-        self._window.came(len(run))
+        self._window.came(sum(last - first + 1 for first, last in numbers.within(run[0].seqno, run[-1].seqno)))
         for packet in run if self._timed else ():
             at, target = self._timed.pop((packet.sender, packet.seqno), (0.0, -1))
             if target == source:
-                self._window.measured(now, source, now - at)
+                self._measured(now, source, now - at)
+
+    def _measured(self, now: float, source: int, seconds: float) -> None:
+        assert self._window is not None
+        self._times.measured(seconds)
+        self._window.measured(now, source, seconds)
 
     def declined(self, now: float, source: int, numbers: PacketSets) -> None:
         """`source` says that it cannot send these: that is an answer, too, and they are not on their way any more."""
@@ -283,7 +291,7 @@ class Asking:
         timed = [(s, n) for s, n in self._timed if s in gone and n in gone[s]]
         for at, target in map(self._timed.pop, timed):
             if target == source:
-                self._window.measured(now, source, now - at)
+                self._measured(now, source, now - at)
         for sender, some in gone.items():
             self._in_vain.setdefault(sender, RangeSet()).update(some)
             self._overdue.setdefault(sender, RangeSet()).update(some)
@@ -297,13 +305,13 @@ class Asking:
 
     def timeout(self) -> float:
         """How long an answer of many packets may take; 0 if nothing is known of that."""
-        return 0.0 if self._window is None else self._window.timeout()
+        return 0.0 if self._window is None else self._times.timeout()
 
     def overdue(self, now: float) -> float:
         """Do not wait for what should have come by now; returns when to look again."""
         if self._window is None:
             return inf
-        timeout = self._window.timeout()
+        timeout = self._times.timeout()
         while self._requests and self._requests[0].at + timeout <= now:
             request = self._requests.popleft()
             missing = count(self.still(request.wanted)) + request.lost

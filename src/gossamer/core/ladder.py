@@ -24,6 +24,7 @@ from gossamer.core.packets import Packet, Run
 from gossamer.core.peers import Peers
 from gossamer.core.ranges import RangeSet
 from gossamer.core.repair_queue import RepairQueue
+from gossamer.core.request_window import RequestWindow
 from gossamer.core.roster import Roster
 from gossamer.core.round_trips import RoundTrips
 from gossamer.core.settings import ProtocolSettings
@@ -71,6 +72,8 @@ class Ladder(Protocol):
     round_trips: RoundTrips
     peers: Peers
     repair_queue: RepairQueue
+    request_window: RequestWindow | None
+    """What this member may have asked for at a time, if that follows its path: all rungs that ask share it."""
     gaps: Gaps
     """What is missing: a rung finds gaps, passes them on and gives them up there."""
     buffer: "Buffer"

@@ -18,11 +18,16 @@ is too short to show in the delay, the window is cut to what comes through it (`
 A queue that others keep full does not go when we ask for less: a window that only looked at the delay would be left
 with next to nothing. If it is known what the path carries in all, we insist on half of that. On our own this changes
 nothing, because half of what the path carries makes no queue.
+
+All that a member asks for comes to it on the same path, whatever rung asks, and whomever. So there is one window for
+all of them: two would each keep a queue, each take that of the other for one that others keep full, and together insist
+on the whole path. Each rung may have its part of the window on its way, and what the others do not want.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from gossamer.core.answer_times import AnswerTimes
 from gossamer.core.overflow import Overflow
 
 _FIRST, _LEAST = 32, 16
@@ -35,12 +40,6 @@ _EPOCH_S = 10.0
 anything on the way."""
 _CLOCK_S = 1e-6
 """No answer is faster than the clock."""
-_TIMEOUT_MIN_S, _TIMEOUT_MAX_S = 0.01, 5.0
-_PATIENCE_MAX = 64
-_BLIND_MAX_S = 1.0
-"""A requester that can time nothing waits no longer than this: perhaps nobody has what it asks for."""
-_UNKNOWN = 0.05, 0.05
-_SMOOTHING = 0.125
 _GROWTH = 1.25
 _PEERS_MAX = 1000
 _INSIST = 0.5
@@ -50,6 +49,13 @@ _OVERLOAD, _ERODE = 0.25, 0.7
 _TRY = 8
 """At every so many changes we try a larger window, whatever the delay."""
 _GROWN = 0.1
+
+
+class Asker(Protocol):
+    """A rung that asks for packets, as far as it concerns the window."""
+
+    wanted_count: int
+    """How many packets it wants."""
 
 
 class _Period(NamedTuple):
@@ -66,11 +72,11 @@ class _Period(NamedTuple):
 
 
 class RequestWindow:
-    """The window of one rung that asks; `limit` is the most it may ever be."""
+    """The window of a member that asks; `limit` is the most it may ever be."""
 
     __slots__ = (
+        "_askers",
         "_best",
-        "_blind",
         "_came",
         "_carried",
         "_changes_at",
@@ -82,11 +88,10 @@ class RequestWindow:
         "_missed",
         "_needed",
         "_overflow",
-        "_patience",
         "_ratio",
+        "_times",
         "_trust",
         "_turn",
-        "_usual",
         "_waits",
         "size",
     )
@@ -95,15 +100,14 @@ class RequestWindow:
         """`carried` is what the path carries in all, in packets per second, or 0 if that is not known."""
         self.size = min(_FIRST, limit)
         self._limit = limit
+        self._askers: list[Asker] = []
         self._carried = carried
         self._trust = 1.0  # in what we are told of that
         self._goal = self.size  # to which it grows
         self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
         self._epoch = self._changes_at = 0.0
-        self._usual: tuple[float, float] | None = None  # how long answers take, and how much that varies
+        self._times = AnswerTimes()
         self._came = self._missed = 0
-        self._blind = 0  # of those missed: since an answer was timed
-        self._patience = 1  # by which a timeout is longer than usual
         self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
         self._last = _Period(0.0, self.size, 0.0)
         self._turn = 0
@@ -111,6 +115,21 @@ class RequestWindow:
         self._waits = False  # whether answers have waited somewhere, before the last change
         self._fraction = 0.0  # of a packet by which the window has grown
         self._needed = False
+
+    def shared_by(self, asker: Asker) -> None:
+        """This one asks, too."""
+        self._askers.append(asker)
+
+    def part_of(self, asker: Asker) -> int:
+        """How many packets this one may have on their way: what is left of the window by the others' equal parts.
+
+        Others that want less than that leave the rest.
+        """
+        others = [other.wanted_count for other in self._askers if other is not asker and other.wanted_count]
+        if not others:
+            return self.size
+        equal = self.size // (len(others) + 1)
+        return self.size - sum(min(equal, wanted) for wanted in others)
 
     def needed(self) -> None:
         """There is more to ask for than the window allows: a larger one would be used."""
@@ -127,11 +146,8 @@ class RequestWindow:
     def missed(self, packets: int) -> None:
         """These were asked for and have not come in time."""
         self._missed += packets
-        self._blind += packets
-        if self._blind >= self.size:  # and nothing else did by which we could tell the time: we may be too impatient
+        if self._times.missed(packets, self.size):
             self._resize(self.size // 2)
-            self._patience = min(2 * self._patience, _PATIENCE_MAX)
-            self._blind = 0
 
     def answered(self, now: float, asked_at: float, asked: int, missing: int) -> None:
         """A request for `asked` packets is over; so many of them have not come."""
@@ -143,18 +159,9 @@ class RequestWindow:
         seconds = max(seconds, _CLOCK_S)
         best = self._best_of(now, peer, seconds)
         self._ratio = max(self._ratio, (best + _JITTER * best + DELAY_S) / seconds)
-        usual, varies = self._usual or (seconds, seconds / 2)
-        varies += _SMOOTHING * 2 * (abs(seconds - usual) - varies)
-        self._usual = usual + _SMOOTHING * (seconds - usual), varies
-        self._patience, self._blind = 1, 0
+        self._times.measured(seconds)
         if now >= self._changes_at:
             self._change(now)
-
-    def timeout(self) -> float:
-        """What was asked for and has not come for this long is lost (as in RFC 6298, but never less than twice)."""
-        usual, varies = self._usual or _UNKNOWN
-        known = usual + max(usual, 4 * varies, _TIMEOUT_MIN_S)
-        return min(_TIMEOUT_MAX_S, max(known, min(self._patience * known, _BLIND_MAX_S)))
 
     def _best_of(self, now: float, peer: int, seconds: float) -> float:
         if now - self._epoch > _EPOCH_S or len(self._best[0]) > _PEERS_MAX:
@@ -179,7 +186,7 @@ class RequestWindow:
         size = self._overflow.within(max(size, least))
         if size < self.size or self._needed:
             self._resize(round(size))
-        self._changes_at = now + (self._usual[0] if self._usual else 0.0)
+        self._changes_at = now + self._times.usual
         self._came = self._missed = 0
         self._waits = self._ratio < 1.0
         self._ratio, self._needed = 0.0, False
@@ -188,7 +195,7 @@ class RequestWindow:
         """As many packets as our share of the path brings in the time that an answer takes."""
         lost = self._missed / max(1, self._missed + self._came)
         self._trust = self._trust * _ERODE if lost > _OVERLOAD else min(1.0, self._trust / _ERODE)
-        return _INSIST * self._trust * self._carried() * (self._usual[0] if self._usual else 0.0)
+        return _INSIST * self._trust * self._carried() * self._times.usual
 
     def _resize(self, size: int) -> None:
         self._goal = min(self._limit, max(_LEAST, size))

@@ -8,7 +8,9 @@ which keeps a short queue (`target`), so the link is never idle and packets are 
 carry more, and the rate grows. Random loss shortens what is delivered; as it comes without a queue, too, it is known as
 such, and what it takes is added again (decision 008 has the reasons, and what else was considered).
 
-Three things need more than this law.
+Four things need more than this law.
+- What was delivered while the application had no more to send is what was published, and says nothing about the path
+  (BBR marks such samples). A queue counts then only if it is long and what was sent does not come through.
 - A queue so short that it overflows before it is seen shows as loss: the rate is cut, and if the loss does not get less
   for it, it is not ours, and is tolerated.
 - A queue that stands although we send less is kept full by others (`share`).
@@ -44,6 +46,9 @@ _LOSS_SUSPECT = 0.08
 """A larger share of losses than this is a reason to try a lower rate."""
 _LOSS_CUT = 0.8
 _LOSS_FULL = 0.02
+_COMES_THROUGH, _LONG = 0.98, 2.0
+"""A path is overloaded if less than this share of what was sent comes through, and its queue is so many times as long
+as we want it."""
 TRICKLE, _TRICKLE_QUEUE = 0.35, 4.0
 _TRICKLES = 4
 """A path trickles if in so many reports on end less than this share of what was sent comes through, at its own pace,
@@ -113,6 +118,13 @@ class Path:
         """Whether more was lost since the last report than is lost anyway."""
         return self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background
 
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether this path carries less than was sent, whatever the sender might have sent."""
+        meter = self.meter
+        grows = meter.came < _COMES_THROUGH * meter.sent and meter.queueing > _LONG * self.target
+        return grows or meter.loses_more_than(_LOSS_FULL + 2 * meter.background)
+
     def reported(self, now: float, report: Report, *, limited_at: float) -> None:
         """Take in a report; `limited_at` is when the sender last had to wait because of its rate."""
         self.heard_at = now
@@ -150,9 +162,10 @@ class Path:
 
     def _start(self, now: float, limited: bool) -> None:
         """Double until a queue builds up or much is lost."""
-        if self.meter.queueing > self.target or self.meter.loses_more_than(self._tolerated):
+        queues = self.meter.queueing > self.target and (limited or self.is_overloaded)
+        if queues or self.meter.loses_more_than(self._tolerated):
             self._starting = False
-            if limited or self.meter.queueing > self.target:  # else what was delivered is what was published
+            if limited or queues:  # else what was delivered is what was published
                 self.rate = self._carried() * _START_CUT
         elif limited:
             self._grow(now, 2 * self.delivered)
@@ -160,6 +173,8 @@ class Path:
     def _steer(self, now: float, limited: bool) -> None:
         """The law of this module."""
         queueing, target = self.meter.queueing, self.target
+        if not limited and not self.is_overloaded:
+            return
         if self._drains(now):
             self.rate = self.share.insist(now, _DRAIN_SHARE * self._rate_before_drain, self.meter)
         elif queueing > target / 2:

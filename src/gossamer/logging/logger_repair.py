@@ -45,8 +45,7 @@ class LoggerRepair(Repair):
         self._asking = Asking(
             ladder.settings.request_packets,
             counted=ladder.settings.adaptive,
-            adapts=True,
-            carried=lambda: ladder.hearing.carried,
+            window=ladder.request_window,
         )
         self._next_seen = 0
         self._tries = 0

@@ -30,8 +30,7 @@ class Refill(Rung):
         super().__init__(ladder)
         self._lacking = lacking
         self._never_sent = never_sent
-        limit = ladder.settings.request_packets
-        self._asking = Asking(limit or _AT_A_TIME, adapts=bool(limit))
+        self._asking = Asking(ladder.settings.request_packets or _AT_A_TIME, window=ladder.request_window)
         self._source = -1
         self._timer = ladder.timer(self._compare)
         self._soon = ladder.timer(self._ask_again)

@@ -36,7 +36,7 @@ class ChannelWants:
         self._ladder = ladder
         self._retry_over = retry_over
         self._tries = 0  # retry periods in which nothing came
-        self._asking = Asking(ladder.settings.request_packets, adapts=True)
+        self._asking = Asking(ladder.settings.request_packets, window=ladder.request_window)
         self._beats: dict[int, tuple[int, int]] = {}  # by stream of ours: its last number, and beats since that
         self._retry = ladder.timer(self._tick)
 

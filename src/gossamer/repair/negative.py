@@ -43,9 +43,8 @@ class NegativeGossip(Repair):
         self._asking = Asking(
             ladder.settings.request_packets,
             counted=again,
-            adapts=True,
             times_out=not again,
-            carried=lambda: ladder.hearing.carried,
+            window=ladder.request_window,
         )
         self._has_channels = ladder.settings.channels > 1
         self._new: PacketSets = {}  # what was found missing in this very instant

@@ -45,7 +45,7 @@ class Wants:
         self._tree = tree
         self._descent = descent
         self._retry_over = retry_over
-        self._asking = Asking(ladder.settings.request_packets, adapts=True)
+        self._asking = Asking(ladder.settings.request_packets, window=ladder.request_window)
         self._new: PacketSets = {}  # what was found missing in this very instant
         self._new_told = False  # whether any of it was learned from the tree
         self._heads: Horizon = {}  # the first number of each sender that was wanted at the last tick
