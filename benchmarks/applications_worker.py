@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import monotonic_ns
+from time import monotonic_ns, process_time_ns
 from typing import Any
 
 import gossamer
@@ -71,10 +71,11 @@ async def read(group: gossamer.Group, order: Order) -> Order:
     events = group.subscribe(SUBJECT, durable=durable)
     await events.caught_up(30)
     say(ready=True)
+    used = process_time_ns()
     await (_one_by_one if order["reading"] == "one by one" else _in_batches)(events, order)
-    finished = monotonic_ns()
+    finished, used = monotonic_ns(), process_time_ns() - used
     events.close()
-    return {"finished": finished}
+    return {"finished": finished, "used": used}
 
 
 async def _one_by_one(events: gossamer.Subscription, order: Order) -> None:

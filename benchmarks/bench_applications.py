@@ -90,19 +90,24 @@ async def durable(loop: str, rounds: int, count: int = 500_000) -> None:
     async with crew(loop, "publisher", "reader", "logger") as (publisher, reader, _):
         for reading in ("one by one", "in batches"):
             rates: dict[str, list[float]] = {commit: [] for commit in COMMITS}
+            costs: dict[str, list[float]] = {commit: [] for commit in COMMITS}
             for number in range(rounds + 1):
                 for commit in COMMITS:
                     reader.order(count=count, commit=commit, reading=reading, name=f"{reading} {commit} {number}")
                     await reader.report()
                     publisher.order(count=count, size=SIZE)
                     started = (await publisher.report())["started"]
-                    finished = (await reader.report())["finished"]
-                    rates[commit].append(count / (finished - started) * 1e9)
-                    note(f"durable: {reading}, {commit}: {rates[commit][-1]:,.0f} events/s")
+                    done = await reader.report()
+                    rates[commit].append(count / (done["finished"] - started) * 1e9)
+                    costs[commit].append(done["used"] / count)
+                    note(f"durable: {reading}, {commit}: {rates[commit][-1]:,.0f}/s, {costs[commit][-1]:.0f} ns each")
             plain = rates["not durable"][1:]
             for commit in COMMITS:
                 ratio = median(ours / base for ours, base in zip(rates[commit][1:], plain, strict=True))
-                print(f"durable, {reading}, {commit}: {median(rates[commit][1:]):,.0f} events/s, {ratio:.3f} times")
+                print(
+                    f"durable, {reading}, {commit}: {median(rates[commit][1:]):,.0f} events/s, {ratio:.3f} times; the "
+                    f"reader's processor {median(costs[commit][1:]):.0f} ns for each event"
+                )
 
 
 async def thread(loop: str, rounds: int, count: int = 500_000) -> None:

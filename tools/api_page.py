@@ -17,7 +17,7 @@ HEADINGS = {
     "What comes": ("Event", "Lost", "Notice", "Gap"),
 }
 FOR_ITS_GROUP = {
-    *("is_closed", "is_half_full", "marks", "offer", "offer_blocked", "offer_loss", "offer_undo", "offer_own"),
+    *("has_given_all", "is_closed", "is_half_full", "offer", "offer_blocked", "offer_loss", "offer_undo", "offer_own"),
     *("past_is", "past_known", "past_unknown", "rest", "wait_for_past", "waits_for_past", "went_on"),
 }
 """Methods of streams by which their group fills them."""

@@ -322,6 +322,33 @@ def test_an_acknowledgement_is_for_the_subscription_that_gave_the_event_and_coun
     run(story())
 
 
+def test_a_reader_may_change_between_events_and_batches(tmp_path):
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path / "log", shared), gossamer.join(GROUP, shared) as group:
+            heard = group.subscribe("bill", durable="billing", start="beginning")
+            await heard.caught_up(30)
+            for n in range(3):  # the first is made an event that can be acknowledged, the others come as such
+                await group.publish_many("bill", numbered(2 * n, 2))
+                for event in await read(heard, 2):
+                    await event.ack()
+            await until(lambda: (committed(tmp_path / "log", "billing") or {}).get(group.me) == event.seqno)
+            for n in range(3, 5):
+                await group.publish_many("bill", numbered(2 * n, 2))
+                batch = await heard.take(30)
+            with pytest.raises(gossamer.Misuse, match=r"subscription\.commit"):
+                await batch[0].ack()
+            assert committed(tmp_path / "log", "billing")[group.me] == event.seqno
+            await heard.commit(30, wait=True)
+            assert committed(tmp_path / "log", "billing")[group.me] == batch[-1].seqno
+            await group.publish_many("bill", numbered(10, 2))
+            for event in await read(heard, 2):
+                await event.ack()
+            await until(lambda: committed(tmp_path / "log", "billing")[group.me] == event.seqno)
+
+    run(story())
+
+
 def test_a_callback_whose_subscription_is_refused_is_not_silent(caplog):
     async def story():
         async with joined(1, settings()) as (group,):

@@ -118,7 +118,7 @@ def test_groups_and_subscriptions_say_what_they_are():
         group = gossamer.join("quotes", shared)
         assert repr(group) == f"<Group 'quotes' at {shared.address}, not joined>"
         async with group:
-            assert repr(group) == f"<Group 'quotes' at {shared.address}, 'billing-1', 1 members>"
+            assert repr(group) == f"<Group 'quotes' at {shared.address}, 'billing-1', 1 member>"
             heard = group.subscribe("a.*")
             group.publish("a.b", b"1")
             await asyncio.sleep(0.05)
@@ -133,7 +133,7 @@ def test_groups_and_subscriptions_say_what_they_are():
 def test_groups_and_subscriptions_say_what_they_are_without_asyncio():
     shared = settings(name="billing-1")
     with gossamer.join_sync("quotes", shared) as group:
-        assert repr(group) == f"<SyncGroup 'quotes' at {shared.address}, 'billing-1', 1 members>"
+        assert repr(group) == f"<SyncGroup 'quotes' at {shared.address}, 'billing-1', 1 member>"
         assert repr(group.subscribe("a")) == "<SyncSubscription to 'a', open, 0 waiting>"
 
 

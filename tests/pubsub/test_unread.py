@@ -1,4 +1,4 @@
-"""What was taken and not read yet, by packet."""
+"""What a worker of a queue has taken and not read yet, by packet."""
 
 from collections import Counter
 
@@ -25,16 +25,6 @@ def test_what_is_left_is_counted_by_packet_and_only_what_was_read_since_is_looke
     assert unread.last(0) == Counter()
 
 
-def test_the_first_unread_packet_of_each_sender_is_known():
-    items = [thing(1, 7), thing(1, 7), thing(2, 3), "no event", thing(2, 4), thing(1, 8), thing(1, 8)]
-    unread = Unread(items, Thing)
-    assert unread.first(6) == {1: 7, 2: 3}
-    assert unread.first(5) == {2: 3, 1: 8}
-    assert unread.first(4) == unread.first(3) == {2: 4, 1: 8}
-    assert unread.first(2) == unread.first(1) == {1: 8}
-    assert unread.first(0) == {}
-
-
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.booleans())), st.data())
 def test_it_is_what_a_search_finds(packets, data):
     items = []
@@ -42,11 +32,6 @@ def test_it_is_what_a_search_finds(packets, data):
         items += [thing(sender, seqno)] * count + ["lost"] * lost
     unread = Unread(items, Thing)
     for left in sorted(data.draw(st.sets(st.integers(0, len(items)))), reverse=True):
-        found = {}
-        for item in items[len(items) - left :]:
-            if isinstance(item, Thing):
-                found.setdefault(item[3], item[4])
-        assert unread.first(left) == found
         assert unread.last(left) == Counter((i[3], i[4]) for i in items[len(items) - left :] if isinstance(i, Thing))
 
 

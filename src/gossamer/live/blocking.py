@@ -36,6 +36,7 @@ class SyncSubscription:
     def __init__(self, group: "SyncGroup", subscription: Subscription) -> None:
         self._group = group
         self._subscription = subscription
+        self._subscription.is_blocking = True
         self._items: list[Item] = []
         self._position = 0
 
@@ -57,10 +58,7 @@ class SyncSubscription:
             batch = self._next_batch(timeout, one_by_one=True)
             if batch is None:
                 return None
-            acks = self._subscription.acks
-            shared = self._subscription.shared
-            self._items = batch if acks is None else acks.bound(batch, shared=shared, blocking=True)
-            self._position = 0
+            self._items, self._position = batch, 0
         self._position += 1
         return self._items[self._position - 1]
 
@@ -120,7 +118,7 @@ class SyncSubscription:
 
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if self._group.is_over:
-            return self._subscription.rest() or None
+            return self._subscription.rest(one_by_one=one_by_one) or None
         return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
 
 

@@ -30,33 +30,36 @@ def event_type(home: Home, reply: Replier, codec: Codec | None, base: type[Event
     return type("Event", (base,), members)
 
 
-def acknowledged_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
-    """The class of events of one subscription, with asyncio: `await event.ack()` says that it is done."""
+def acknowledged_types(
+    base: type[Event], home: Home, acknowledge: Callable[[Event], None]
+) -> tuple[type[Event], type[Event]]:
+    """The classes of events of one subscription: with asyncio `await event.ack()` says that it is done, and without it
+    `event.ack()`.
+    """
 
-    async def ack(self: Event) -> None:
+    def said(self: Event) -> None:
         home.do(lambda: acknowledge(self))
 
-    return type("Event", (base,), {"__slots__": (), "__doc__": base.__doc__, "ack": ack})
+    async def awaited(self: Event) -> None:
+        said(self)
+
+    with_asyncio, blocking = (
+        type("Event", (base,), {"__slots__": (), "__doc__": base.__doc__, "ack": ack}) for ack in (awaited, said)
+    )
+    return with_asyncio, blocking
 
 
-def blocking_type(base: type[Event], home: Home, acknowledge: Callable[[Event], None]) -> type[Event]:
-    """The same without asyncio: `event.ack()`."""
-
-    def ack(self: Event) -> None:
-        home.do(lambda: acknowledge(self))
-
-    return type("Event", (base,), {"__slots__": (), "__doc__": base.__doc__, "ack": ack})
+def copied(items: list[Any], kind: type[Event]) -> list[Any]:
+    """The same items, for one of the subscriptions that have them: copies of the events, of this class."""
+    make = tuple.__new__
+    return [make(kind, item) if isinstance(item, Event) else item for item in items]
 
 
-def bound(items: list[Any], kind: type[Event], *, shared: bool) -> list[Any]:
-    """The same items; the events among them are of this class: copies, if other subscriptions have them, too."""
-    if shared:
-        make = tuple.__new__
-        return [make(kind, item) if isinstance(item, Event) else item for item in items]
+def bind(items: list[Any], kind: type[Event]) -> None:
+    """Make the events among these items, which no other subscription has, events of this class."""
     for item in items:
         if isinstance(item, Event):
             item.__class__ = kind
-    return items
 
 
 class Acknowledged:

@@ -6,7 +6,7 @@ done goes to every logger that is there; a commit is over when as many have it a
 
 import asyncio
 import json
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -14,7 +14,7 @@ from weakref import ref
 
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
+from gossamer.live.bound import Acknowledged, acknowledged_types, bind, copied
 from gossamer.live.errors import NameInUse, NoLogger, Timeout
 from gossamer.live.inbox import Inbox
 from gossamer.live.mail import COMMIT, COMMITTED, READ, READING, RELEASE, Mail
@@ -25,7 +25,8 @@ from gossamer.live.readers import numbers, parse, texts
 from gossamer.live.subscription import Item, Start, Subscription, parse_start
 from gossamer.logging.registrar import RENEW_S
 from gossamer.pubsub.progress import Progress
-from gossamer.pubsub.unread import Unread, count_places
+from gossamer.pubsub.taken import Taken
+from gossamer.pubsub.unread import Place
 from gossamer.wire.events import Event
 
 _ASK_AGAIN_S = 0.2
@@ -36,8 +37,6 @@ _NONE_FOR_S = 3.0
 _COMMIT_AFTER_S = 0.05
 """What is acknowledged event by event is committed this much later, together."""
 _LAST_COMMIT_S = 1.0
-_UNCOUNTED_MAX = 1_000_000
-"""So many events that were read one by one, and not committed, are remembered as they are."""
 _BEHIND_S = 1.0
 """A commit that loggers have not kept for so long is waited for by the next one."""
 NAME_BYTES_MAX = 200
@@ -50,10 +49,7 @@ class Durable:
         self.name = name
         self.progress = Progress()
         self._subscription = ref(subscription)  # an application that drops it must not go on reading
-        self._types = {
-            make: make(parts.inbox.event_type, parts.inbox.home, self._done)
-            for make in (acknowledged_type, blocking_type)
-        }
+        self._types = acknowledged_types(parts.inbox.event_type, parts.inbox.home, self._done)
         self._start = start
         self._parts = parts
         self._answers: dict[int, dict[str, Any]] = {}
@@ -63,8 +59,8 @@ class Durable:
         self._number = 0
         self._under_way: deque[tuple[int, float]] = deque()  # commits that are not kept yet, and since when
         self._acknowledged = Acknowledged()
-        self._unread = Unread((), Event)
-        self._uncounted: list[tuple[list[Item], int]] | None = []  # read one by one since a commit, each from where on
+        self._taken = Taken()
+        self._uncounted: list[tuple[Taken, int | None]] | None = []  # read one by one, not committed: how many
         self._batched = False  # whether anything was read in batches since a commit
         self._sent: dict[int, int] = {}  # by logger: the last commit that it was told
         self._kept: dict[int, int] = {}  # by logger: the last commit that it has
@@ -90,10 +86,6 @@ class Durable:
         """Whether the subscription is read no more."""
         subscription = self._subscription()
         return subscription is None or subscription.is_closed
-
-    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
-        """The same items; events among them can be acknowledged."""
-        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
         if self._acknowledged.note(event):
@@ -200,40 +192,54 @@ class Durable:
 
     # Committing.
 
-    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
-        """The application has read these."""
-        subscription = self._subscription()
-        if subscription is None:
-            return
-        together = not one_by_one or self._uncounted is not None
-        self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=together)
-        self._unread = Unread(items, Event)
-        self._batched |= not one_by_one
-        if not together:
-            self.progress.expect(count_places(items, Event))
-        elif one_by_one and self._uncounted is not None:
-            self._uncounted.append((items, 0))
-            if sum(len(some) for some, _ in self._uncounted) > _UNCOUNTED_MAX:
-                self._count()
+    def taken(self, items: list[Item]) -> None:
+        """The application has read these, to commit them together."""
+        self._gave(together=True)
+        self._taken = Taken(items, Event)
+        self._batched = True
+        self._parts.inbox.unpack_as(None)
+
+    def taken_one_by_one(self, items: list[Item], *, shared: bool, blocking: bool) -> list[Item]:
+        """The application reads these; each event can be acknowledged."""
+        self._gave(together=self._uncounted is not None)
+        self._taken = Taken(items, Event)
+        if self._uncounted is not None:
+            self._uncounted.append((self._taken, None))
+        else:
+            self.progress.expect(self._taken.places())
+        kind = self._types[blocking]
+        if shared:
+            return copied(items, kind)
+        self._parts.inbox.unpack_as(kind)
+        for part in self._taken.parts:  # events of one packet are of one class
+            if type(items[part.begin]) is not kind:
+                bind(items[part.begin : part.end], kind)
+        return items
+
+    def _gave(self, *, together: bool) -> None:
+        if (subscription := self._subscription()) is not None:
+            self.progress.gave(self._parts.inbox.marks, subscription.rewound, together=together)
 
     def _count(self) -> None:
         """Count the events that were read one by one: who never acknowledges one of them need not pay for that."""
         uncounted, self._uncounted = self._uncounted, None
         if uncounted is not None:
-            counted = count_places([item for items, begin in uncounted for item in items[begin:]], Event)
+            counted: Counter[Place] = Counter()
+            for taken, count in uncounted:
+                counted.update(taken.places(count))
             (self.progress.expect if self._batched else self.progress.separate)(counted)
 
     def _look_at_given(self, subscription: Subscription) -> None:
         """If nothing waits, everything whose turn has come was given, also what does not match."""
-        if (marks := subscription.marks) is not None:
-            self.progress.gave(marks, {})
+        if subscription.has_given_all:
+            self.progress.gave(self._parts.inbox.marks, subscription.rewound)
 
     async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
         """All that was taken is done, but for the last so many items: wait until loggers have kept enough of that."""
         if (subscription := self._subscription()) is not None:
             self._look_at_given(subscription)
-        self.progress.all_but(self._unread.first(unread))
-        self._uncounted = [self._unread.rest(unread)] if unread else []
+        self.progress.all_but(self._taken.first(unread))
+        self._uncounted = [(self._taken, unread)] if unread else []
         self._batched = False
         self._acknowledged.clear()
         self.look()
@@ -278,9 +284,9 @@ class Durable:
             self._soon = None
         if not self._granted:
             return
-        done = self.progress.positions()
-        if any(last > self._committed.get(sender, -1) for sender, last in done.items()):
-            self._committed = furthest([self._committed, done])
+        before = self._committed
+        if new := {s: last for s, last in self.progress.positions().items() if last > before.get(s, -1)}:
+            self._committed = before | new
             self._send_commit()
 
     def _send_commit(self) -> None:

@@ -366,7 +366,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     def __repr__(self) -> str:
         if self._ledger is NOT_JOINED:
             return f"<{type(self).__name__} {self.name!r} at {self.settings.address}, not joined>"
-        state = "left" if self._is_over else f"{len(known_members(self._member))} members"
+        members = len(known_members(self._member))
+        state = "left" if self._is_over else f"{members} member{'s' * (members != 1)}"
         return f"<{type(self).__name__} {self.name!r} at {self.settings.address}, {self.settings.name!r}, {state}>"
 
     # Publishing.

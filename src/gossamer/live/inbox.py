@@ -71,6 +71,7 @@ class Inbox:
         self.home = home
         self.event_type: type[Event] = Event
         """The class of this group's events."""
+        self._alone: type[Event] | None = None  # the class of a subscription's events, while it is alone
         self.retained: LastValues[Event] | None = None
         """The last events by subject, if this member keeps them."""
         self.has_ttl = False
@@ -140,6 +141,7 @@ class Inbox:
         if self._closed:
             raise NotAMember("this member has left the group: nothing more will come; join again")
         key = next(self._keys)
+        self._alone = None
         self.made += 1
         subscription = Subscription(self, key, " ".join(patterns), losses, room, echo)
         self._table.add(*patterns, where=where, key=key)
@@ -154,6 +156,10 @@ class Inbox:
         """How many subscriptions were made so far, if one is left; -1 if there are more, or events are retained."""
         return self.made if len(self._subscriptions) == 1 and self.retained is None else -1
 
+    def unpack_as(self, kind: type[Event] | None) -> None:
+        """What comes is of this class, until there is another subscription: whoever calls this is the only one."""
+        self._alone = kind
+
     def selected(self, subscription: Subscription, events: list[Event]) -> list[Event]:
         """Those of these events, of whatever sender, that a subscription is for."""
         found: list[Event] = []
@@ -165,6 +171,7 @@ class Inbox:
 
     def unsubscribe(self, key: int) -> None:
         """The subscription is closed, or the application has dropped it, or it could not be made."""
+        self._alone = None
         self._subscriptions.pop(key, None)
         if key in self._table:
             self._table.remove(key)
@@ -226,8 +233,8 @@ class Inbox:
         subjects: set[str] = set()
         size_bytes = len(run[0].body) if len(run) == 1 else sum(map(len, map(_BODY, run)))
         where = places_from(run[0].seqno, place, under) if place >= 0 else None
-        at = 0
-        while (at := unpack_simple(run, at, events, subjects, self.event_type, where)) < len(run):
+        at, kind = 0, self._alone or self.event_type
+        while (at := unpack_simple(run, at, events, subjects, kind, where)) < len(run):
             more = self._unpack(run[at], self._reassembler)
             subjects.update(event[0] for event in more)
             if is_fragment(run[at].body):  # the event counts when it is complete
@@ -358,7 +365,7 @@ class Inbox:
             if is_fragment(packet.body):
                 event = reassembler.add(packet)
                 return [] if event is None else self._alive(self._typed([event]))
-            return self._alive(unpack(packet, self.event_type))
+            return self._alive(unpack(packet, self._alone or self.event_type))
         except WireError:
             self._report(Lost(packet.sender, packet.seqno, packet.seqno, "malformed"))
             return []
@@ -372,7 +379,7 @@ class Inbox:
 
     def _typed(self, events: list[Event]) -> list[Event]:
         """The same events as this group's."""
-        return list(map(tuple.__new__, repeat(self.event_type), events))
+        return list(map(tuple.__new__, repeat(self._alone or self.event_type), events))
 
     def alive(self, events: list[Event]) -> list[Event]:
         """The events that are not too old; counts the others."""

@@ -7,7 +7,7 @@ from weakref import ref
 from gossamer.core.errors import Misuse
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
-from gossamer.live.bound import Acknowledged, acknowledged_type, blocking_type, bound
+from gossamer.live.bound import Acknowledged, acknowledged_types, bind, copied
 from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import QUEUE, Mail
@@ -40,10 +40,7 @@ class Worker:
         self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were taken and are not done
         self._acknowledged = Acknowledged()
         self._unread = Unread((), Event)
-        self._types = {
-            make: make(parts.inbox.event_type, parts.inbox.home, self._done)
-            for make in (acknowledged_type, blocking_type)
-        }
+        self._types = acknowledged_types(parts.inbox.event_type, parts.inbox.home, self._done)
         self._timer = asyncio.get_running_loop().call_soon(self._look)
 
     @property
@@ -65,19 +62,24 @@ class Worker:
             self._parts.member.stats["taken over in a queue"] += len(events)
             subscription.offer_own(events)
 
-    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
-        """The application has read these."""
+    def taken(self, items: list[Item]) -> None:
+        """The application has read these, to commit them together."""
         self._in_hand.update(count_places(items, Event))
         self._unread = Unread(items, Event)
+
+    def taken_one_by_one(self, items: list[Item], *, shared: bool, blocking: bool) -> list[Item]:
+        """The application reads these; each event can be acknowledged."""
+        self.taken(items)
+        kind = self._types[blocking]
+        if shared:
+            return copied(items, kind)
+        bind(items, kind)
+        return items
 
     def skipped(self, events: list[Event]) -> None:
         """These were too old to be read, and are done."""
         for event in events:
             self.queue.done(event.sender, event.seqno)
-
-    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
-        """The same items; events among them can be acknowledged."""
-        return bound(items, self._types[blocking_type if blocking else acknowledged_type], shared=shared)
 
     def _done(self, event: Event) -> None:
         place = event.sender, event.seqno

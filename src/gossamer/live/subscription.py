@@ -108,11 +108,11 @@ class Room(NamedTuple):
 class Acknowledging(Protocol):
     """Keeps account of what an application has read and what of it is done."""
 
-    def taken(self, items: list[Item], *, one_by_one: bool) -> None:
-        """The application has read these, to acknowledge them one by one or together."""
+    def taken(self, items: list[Item]) -> None:
+        """The application has read these, to acknowledge them together."""
 
-    def bound(self, items: list[Item], *, shared: bool, blocking: bool = False) -> list[Item]:
-        """The same items; events among them can be acknowledged. Those that others have, too, are copied."""
+    def taken_one_by_one(self, items: list[Item], *, shared: bool, blocking: bool) -> list[Item]:
+        """The application reads these; each event can be acknowledged. Those that others have, too, are copied."""
 
     async def commit(self, unread: int, timeout: float | None, *, wait: bool) -> None:
         """All that was taken is done, but for the last so many items."""
@@ -145,8 +145,8 @@ class Subscription:
         self._unread: dict[int, Lost] = {}  # by sender: what came while this was full
         self._reading: list[Item] = []  # what is taken item by item
         self._position = 0
-        self.shared = True
-        """Whether what was taken last may be in other subscriptions, too."""
+        self.is_blocking = False
+        """Whether it is read in another thread, without asyncio."""
         self._alone_since = -1  # how many subscriptions had been made when this one was alone, at the last taking
         self._early: list[Item] | None = None  # what comes while the past is not known yet
         self._ready = asyncio.Event()
@@ -355,8 +355,7 @@ class Subscription:
         while not self._reading:  # what has come may all be too old
             while not self._items:
                 await self._fetch()
-            taken = self._taken(one_by_one=True)
-            self._reading = taken if self.acks is None else self.acks.bound(taken, shared=self.shared)
+            self._reading = self._taken(one_by_one=True)
             self._position = 0
         item = self._reading[self._position]
         self._position += 1
@@ -411,9 +410,9 @@ class Subscription:
         await self.acks.commit(unread, timeout, wait=wait)
 
     @property
-    def marks(self) -> Horizon | None:
-        """By sender: everything below was given to the application; None if something waits for it."""
-        return None if self._items or self._early is not None else {**self._inbox.marks, **self.rewound}
+    def has_given_all(self) -> bool:
+        """Whether all that has come was given to the application."""
+        return not self._items and self._early is None
 
     async def _fetch(self) -> None:
         if self._closed:
@@ -430,11 +429,14 @@ class Subscription:
         self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
-        self.shared, self._alone_since = self._alone_since != self._inbox.made, self._inbox.made_if_one()
+        shared, self._alone_since = self._alone_since != self._inbox.made, self._inbox.made_if_one()
         if self._inbox.has_ttl:
             items = self._alive(items)
         if self.acks is not None and items:
-            self.acks.taken(items, one_by_one=one_by_one)
+            if one_by_one:
+                items = self.acks.taken_one_by_one(items, shared=shared, blocking=self.is_blocking)
+            else:
+                self.acks.taken(items)
         if was_full:
             self._inbox.look()
         return items

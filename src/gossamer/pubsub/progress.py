@@ -61,9 +61,9 @@ class Progress:
         """For each sender the last packet that is done, with all before it."""
         if self._before is not None:
             return self._before
-        first_open = {sender: min(packets) for sender, packets in self._open.items()}
-        found = {
-            s: min(following, first_open.get(s, following), self._unread.get(s, following)) - 1
-            for s, following in self._given.items()
-        }
-        return {sender: last for sender, last in found.items() if last >= 0}
+        following = dict(self._given)
+        for sender, packets in self._open.items():
+            following[sender] = min(min(packets), following.get(sender, 0))
+        for sender, first in self._unread.items():
+            following[sender] = min(first, following.get(sender, 0))
+        return {sender: first - 1 for sender, first in following.items() if first > 0}
