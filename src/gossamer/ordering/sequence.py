@@ -186,7 +186,7 @@ class Sequence(Primary):
             self._beat_as_member(now, self.log, out)
 
     def _beat_as_primary(self, now: float, log: PlaceLog, out: Effects) -> None:
-        self.say(self.places(self.graph, log.end), out)
+        self.ask_everybody(out)
         self.fit_sites(now, out)
         if self.settled in (log.end, max(self.settled, self.settled_before + 1)):
             self.went_on_at = now
