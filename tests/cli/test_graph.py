@@ -72,7 +72,7 @@ def test_simulate_draws_the_graph(tmp_path):
 def test_plan_predicts_what_an_order_costs():
     made = gossamer("plan", "--members", "8", "--loss", "0.01", "--rtt", "0.002", "--order", "total", "--json")
     entries = json.loads(made.stdout)["entries"]
-    assert entries["order_messages"]["value"] == 9
+    assert entries["order_messages"]["value"] == 5
     assert entries["order_delay"]["value"] == 0.004
     assert entries["two_phase_messages"]["value"] == 24
     assert entries["non_atomic_delay"]["value"] == 0.002

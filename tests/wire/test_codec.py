@@ -185,7 +185,7 @@ messages = st.one_of(
     st.builds(FlushAnswer, numbers, numbers, horizons, per_sender, numbers, numbers, entries, horizons, horizons),
     st.builds(ViewReady, numbers, numbers),
     st.builds(Excluded, numbers),
-    st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments, numbers),
+    st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments, numbers, channel_sets),
     st.builds(PlacesKept, numbers, numbers, numbers, numbers, numbers),
     st.builds(PlacesWanted, numbers, numbers, numbers),
     st.builds(EnterOrder, numbers, st.booleans(), horizons, numbers),

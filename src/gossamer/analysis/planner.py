@@ -127,15 +127,15 @@ def _order_of(members: int) -> tuple[int, int, str, str]:
     """Messages about places for each packet, latencies until all deliver it, and what these are.
 
     The primary alone is most of two sites, and with any other most of up to four: these need not be told what is
-    settled.
+    settled. In larger groups it asks as many as are most with it.
     """
     if members <= 2:
         return 1, 2, "the place, which is settled", "to the primary, place: 2 latencies"
     if members <= 4:
         kept = "to the primary, place, and kept: 3 latencies at the primary, 2 at the others"
-        return members, 3, "the place, and a word from each other site: 1 + (n - 1)", kept
-    here = "the place, a word from each other site, and that it is settled: 1 + (n - 1) + 1"
-    return members + 1, 4, here, "to the primary, place, kept, settled: 4 latencies"
+        return 2, 3, "the place, and a word from one other site", kept
+    here = "the place, a word from less than half of the sites, and that it is settled: 2 + (n - 1) // 2"
+    return 2 + (members - 1) // 2, 4, here, "to the primary, place, kept, settled: 4 latencies"
 
 
 def check(demand: Demand) -> None:

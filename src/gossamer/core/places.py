@@ -36,6 +36,10 @@ class Sites:
         return 0
 
 
+EVERYBODY: Final = 1
+"""All sites should say what they keep."""
+
+
 MARKS: Final = ("open", "close", "back", "trunk", "end")
 """What a mark can say; a number of these goes by wire."""
 
@@ -83,7 +87,8 @@ class Places:
     """The primary of `graph` gives places, from `first` on; everything below `settled` stays as it is.
 
     `before` is the graph that gave the place before `first`. `order` tells orders apart that were founded apart. From a
-    member that is not the primary, as an answer, `graph` is 0.
+    member that is not the primary, as an answer, `graph` is 0. `asked` are the sites that should say at once that they
+    keep these: all (`EVERYBODY`), or the one of rank r, by number, if the bit of 2 << r is there.
     """
 
     kind: ClassVar[str] = "order"
@@ -94,6 +99,7 @@ class Places:
     settled: int
     segments: list[Segment] = field(default_factory=list)
     branch: int = 0
+    asked: int = EVERYBODY
 
 
 @dataclass(slots=True)

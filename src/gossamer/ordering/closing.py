@@ -12,10 +12,11 @@ GRAPHS_AHEAD = 1 << 20
 class Closing:
     """An attempt of this member to close the graph and to open the next one."""
 
-    __slots__ = ("answers", "beats", "graph", "heard", "source", "taken")
+    __slots__ = ("answers", "beats", "graph", "heard", "misses_primary", "source", "taken")
 
-    def __init__(self, graph: int) -> None:
+    def __init__(self, graph: int, *, misses_primary: bool) -> None:
         self.graph = graph
+        self.misses_primary = misses_primary
         self.answers: dict[int, GraphClosed] = {}
         self.heard: set[int] = set()  # others that said anything to it
         self.source = -1  # the site whose places we take over
@@ -27,8 +28,9 @@ class Closing:
         return max(self.answers.items(), key=lambda item: (item[1].last, item[1].below))
 
     def has_all(self, sites: Sites) -> bool:
-        """Whether all sites but the primary that is missed have answered."""
-        return all(member in self.answers for member in sites.lives if member != sites.primary)
+        """Whether all sites have answered, but for a primary that is missed."""
+        missed = sites.primary if self.misses_primary else None
+        return all(member in self.answers for member in sites.lives if member != missed)
 
 
 def can_be(message: Places) -> bool:

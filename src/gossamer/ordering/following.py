@@ -13,6 +13,7 @@ from gossamer.core.ids import channel_of, channels_in
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.messages import Message
 from gossamer.core.places import (
+    EVERYBODY,
     EnterOrder,
     GraphClosed,
     Mark,
@@ -49,6 +50,9 @@ class Host(Protocol):
     def undo_from(self, place: int, out: Effects) -> None:
         """What was handed over from this place on, before it was settled, has other places now."""
 
+    def look_for_answers(self, at: float) -> None:
+        """At this time a primary has to look whether those that it asked have answered."""
+
     def begins_anew(self) -> None:
         """A sequence begins at another place than it had come to."""
 
@@ -83,6 +87,7 @@ class Follower:
         self.seen = 0
         """Of a branch: places of the trunk below this one were looked at."""
         self.promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
+        self._ranked: tuple[Sites | None, int] = None, 0  # the sites, and our bit among them
         self._said = 0, 0, 0  # to the primary of which graph, below which place we keep all, and what was settled then
         self.closing: Closing | None = None
         self._elsewhere = -1, 0.0  # from which place on others are asked what the primary does not know, and since when
@@ -174,12 +179,22 @@ class Follower:
             self.host.settled_more(now, out)
         elif matches > self.settled:
             self.host.knows_more(now, out)
-        awaited = message.graph and matches > message.settled and self.is_site() and self._is_awaited(segments)
-        if awaited and self._is_news(message, matches):
+        awaited = message.graph and matches > message.settled and self._is_asked(message.asked)
+        if awaited and self.is_site() and self._is_awaited(segments) and self._is_news(message, matches):
             out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches, self.branch)))
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
+
+    def _is_asked(self, asked: int) -> bool:
+        """Whether we are among those that should answer."""
+        if asked & EVERYBODY:
+            return True
+        sites = self.sites()
+        if sites is not self._ranked[0]:
+            lower = sum(member < self.ladder.me for member in sites.lives)
+            self._ranked = sites, 2 << lower if self.ladder.me in sites.lives else 0
+        return bool(asked & self._ranked[1])
 
     def _is_news(self, message: Places, matches: int) -> bool:
         """Whether the primary may not know that we keep these: if only more is settled now, it need not be told again.

@@ -8,6 +8,7 @@ from gossamer.core.effects import Note, Unicast
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.places import (
+    EVERYBODY,
     EnterOrder,
     Mark,
     OrderBegins,
@@ -18,6 +19,7 @@ from gossamer.core.places import (
     Sites,
     Unplaced,
 )
+from gossamer.ordering.answering import Answering
 from gossamer.ordering.following import PART, Follower, Host
 from gossamer.ordering.place_log import PlaceLog
 
@@ -28,6 +30,7 @@ class Primary(Follower):
     def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
         super().__init__(ladder, host, branch, opened)
         self.kept: dict[int, int] = {}  # below which place each site keeps everything
+        self.answering = Answering()
         self.told: Horizon = {}  # how far senders have come in channels that it does not hear
         self.entering: Horizon = {}  # members that want to be sites, with their lives
         self.going: Horizon = {}  # sites that are about to leave, with their lives
@@ -45,7 +48,7 @@ class Primary(Follower):
         self.closing = None
         self.went_on_at = now
         self.graph, self.primary = graph, self.ladder.me
-        self.kept = {}
+        self.kept, self.answering = {}, Answering()
         first = self.log.end
         self.log.append(Segment(graph, sites=Sites(self.ladder.me, sites.lives)))
         self._give(now, first, out)
@@ -98,19 +101,49 @@ class Primary(Follower):
         """Tell everybody the places from `first` on, and settle what can be."""
         assert self.log is not None
         self._settle(now, out)
+        asked = self._asked(now)
+        if self.settled < self.log.end and self.is_atomic:
+            due = self.answering.given(now, self.log.end)
+            if asked != EVERYBODY:
+                self.host.look_for_answers(due)
         while True:
-            message = self.places(self.graph, first)
+            message = self.places(self.graph, first, asked)
             self.say(message, out)
             first += sum(segment.count for segment in message.segments)
             if first >= self.log.end:
                 break
         self.host.knows_more(now, out)
 
-    def places(self, graph: int, first: int) -> Places:
+    def _asked(self, now: float) -> int:
+        """Who should answer at once; all while sites change, when more of them may have to."""
+        log = self.log
+        assert log is not None
+        if not self.is_atomic or len(log.sites(self.settled)) > 1:
+            return EVERYBODY
+        return self.answering.asked(now, self.ladder.me, self.sites())
+
+    def look_for_answers(self, now: float, out: Effects) -> None:
+        """If those that were asked take long, ask everybody."""
+        if self.leads() and self.log is not None:
+            at = self.answering.late(now, self.ladder.settings.order_patience)
+            if at:
+                self.host.look_for_answers(at)
+            else:
+                self.ask_everybody(out)
+
+    def ask_everybody(self, out: Effects) -> None:
+        """Say again how far places go; whoever lacks some asks for them, and all say what they keep."""
+        assert self.log is not None
+        self.answering.everybody()
+        self.say(self.places(self.graph, self.log.end), out)
+
+    def places(self, graph: int, first: int, asked: int = EVERYBODY) -> Places:
         """The places from `first` on, as many as fit into a message."""
         assert self.log is not None
         segments = self.log.part(first, PART)
-        return Places(self.order, graph, first, self.log.graph_before(first), self.settled, segments, self.branch)
+        return Places(
+            self.order, graph, first, self.log.graph_before(first), self.settled, segments, self.branch, asked
+        )
 
     def asked_places(self, now: float, source: int, message: PlacesWanted, out: Effects) -> None:
         """Tell them; one that is too far behind is told where it begins anew."""
@@ -131,12 +164,14 @@ class Primary(Follower):
             self.ladder.ignored["places that nobody gave"] += 1
             return
         known = any(sites.has(source, message.life) for sites in log.sites(self.settled))
+        if known:
+            self.answering.answered(source)
         if known and message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
             before, change = self.settled, len(log.sites(self.settled)) > 1
             if message.below > before and self._settle(now, out):
                 if not self._settle_alone(log) and self._is_awaited(log.part(before, PART)):
-                    self.say(self.places(self.graph, log.end), out)
+                    self.say(self.places(self.graph, log.end, self._asked(now)), out)
                 if change or self.entering or self.going:
                     self.fit_sites(now, out)
 
@@ -153,6 +188,7 @@ class Primary(Follower):
         if settled <= self.settled or self.log.graph_before(settled) != self.graph:
             return False  # places of earlier graphs are settled only with one of this
         self.settled = settled
+        self.answering.settled(now, settled)
         self.host.settled_more(now, out)
         return True
 

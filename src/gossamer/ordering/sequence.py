@@ -3,6 +3,7 @@
 If the primary is not heard for `order_patience`, another site manages (002 §5.1, §5.2): it closes the graph, by asking
 all sites to do nothing for it any more; when most have said so, it takes over the longest order that any of them keeps,
 and opens the next graph with itself as the primary. Since most sites keep what is settled, the new graph has it.
+A site that publishes most of what is placed, for as long as that, does so, too: then places travel with packets.
 
 Whoever founds a group founds its order. If the last member that knew the order is gone, and others had not entered it
 yet, there is none: where all members say that it has not begun for them, the one with the lowest number founds another.
@@ -34,6 +35,8 @@ class Sequence(Primary):
         super().__init__(ladder, host, branch, opened)
         self.patience = ladder.settings.order_patience
         self._waited_for: Horizon = {}  # what had no place at the last beat
+        self._looked_at: tuple[int, int, int] = 0, 0, 0  # at the last beat: graph, end, and how much of it was ours
+        self._beats_with_most = 0  # in which most of what was placed was ours
         self._without: dict[int, float] = {}  # members for which it has not begun, and when they last said so
         self._with_those_gone: Horizon = {}  # how far everything was when one went that may have known the order
 
@@ -116,13 +119,13 @@ class Sequence(Primary):
                 self.primary = -1
         out.append(Unicast(source, self.closed()))
 
-    def _close(self, now: float, out: Effects) -> None:
+    def _close(self, now: float, out: Effects, *, misses_primary: bool = True) -> None:
         before = self.closing
         again = before is not None and not before.heard and self.promised == (before.graph, self.ladder.me)
         graph = self.promised[0] + (not again)
         self.promised = graph, self.ladder.me
         self.primary = -1
-        self.closing = closing = Closing(graph)
+        self.closing = closing = Closing(graph, misses_primary=misses_primary)
         closing.answers[self.ladder.me] = self.closed()
         self.say(CloseGraph(self.order, graph, self.branch), out)
         self.go_on_closing(now, out)
@@ -186,7 +189,7 @@ class Sequence(Primary):
             self._beat_as_member(now, self.log, out)
 
     def _beat_as_primary(self, now: float, log: PlaceLog, out: Effects) -> None:
-        self.say(self.places(self.graph, log.end), out)
+        self.ask_everybody(out)
         self.fit_sites(now, out)
         if self.settled in (log.end, max(self.settled, self.settled_before + 1)):
             self.went_on_at = now
@@ -209,8 +212,26 @@ class Sequence(Primary):
             self._close(now, out)
         elif self.closing is not None:
             self._close_again(now, self.closing, out)
+        elif self._publishes_most(log):
+            self._close(now, out, misses_primary=False)
         if now - self.went_on_at > 2 * self.patience:
             self.block(now, "no primary", out)
+
+    def _publishes_most(self, log: PlaceLog) -> bool:
+        """Whether most places of this graph are our packets', at every beat for as long as a primary may be silent.
+
+        Packets that go by way of the primary do so because of who that is, so then it stays.
+        """
+        ours = sum(log.placed.get(stream, -1) + 1 for stream in self.ladder.own)
+        graph, end, before = self._looked_at
+        self._looked_at = self.graph, log.end, ours
+        most = graph == self.graph and 2 * (ours - before) > log.end - end >= 0
+        self._beats_with_most = self._beats_with_most + 1 if most else 0
+        stays = self.goes or self.ladder.settings.dissemination == "graph" or not self.ladder.hearing.on
+        if self._beats_with_most < BEATS or stays or self.primary < 0 or not self.is_site():
+            return False
+        self._beats_with_most = 0
+        return True
 
     def _remind(self, log: PlaceLog, out: Effects) -> None:
         """Tell the primary of what waited for its place at the last beat, too."""

@@ -29,6 +29,7 @@ class Trunk(Order):
     def __init__(self, ladder: Ladder) -> None:
         super().__init__(ladder)
         self.turns = Turns(ladder)
+        self._answers_due = ladder.timer(self._look_for_answers)
         self.sequence = Sequence(ladder, self)
         self.branches: dict[int, Sequence] = {}
         """Those that this member is in, or was."""
@@ -40,6 +41,15 @@ class Trunk(Order):
         self._founds = False  # which of the two
         self._beat_at = 0.0
         self._settled_at_beat = 0
+
+    def look_for_answers(self, at: float) -> None:
+        """At this time a primary has to look whether those that it asked have answered."""
+        if at < self._answers_due.deadline:
+            self._answers_due.set(at)
+
+    def _look_for_answers(self, now: float, out: Effects) -> None:
+        for sequence in self._sequences():
+            sequence.look_for_answers(now, out)
 
     def _sequences(self) -> list[Sequence]:
         return [self.sequence, *self.branches.values()]

@@ -231,6 +231,7 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("settled", NUMBER),
             ("segments", SEGMENTS),
             ("branch", NUMBER),
+            ("asked", CHANNEL_SET),
         ),
     ),
     PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER), ("branch", NUMBER))),
