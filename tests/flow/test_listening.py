@@ -133,6 +133,20 @@ def test_a_member_that_does_not_listen_asks_how_far_senders_are_and_for_what_it_
     assert not receiver.messages(SeenReport)  # nobody has to wait for it
 
 
+def test_a_member_that_does_not_listen_rather_asks_others_than_the_sender_which_has_all_the_rest_to_serve() -> None:
+    receiver = Receiver(ask_again=0.01, round_trips=True)
+    receiver.drown()
+    asked = []
+    for _ in range(10):
+        receiver.catch_up()
+        receiver.said.clear()
+        receiver.head += 10
+        receiver.tell(OTHER, Progress({SENDER: receiver.head - 1}))
+        receiver.said += receiver.stack.step(receiver.now, Woke())
+        asked += [request.to for request in receiver.messages(Request)]
+    assert asked == 10 * [OTHER]
+
+
 def test_a_member_tells_how_far_senders_are_as_far_as_it_is_news() -> None:
     receiver = Receiver()
     receiver.hear(0, 9)

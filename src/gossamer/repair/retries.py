@@ -38,6 +38,8 @@ _SPARE, _SPARE_MAX = 0.01, 20.0
 """Two members are asked for one packet in a hundred, where they are far away; no more than 20 in a row."""
 _FEW = 8
 """An answer of more packets takes as long as these need to cross the path, and not only a round trip."""
+_DRAWS = 8
+"""After so many draws there may be nobody else to ask."""
 _BY_ROUNDS = 64
 """In place of how often something was asked for: it was asked for in a round, and is left to the rounds."""
 
@@ -183,7 +185,13 @@ class RetryingNegativeGossip(NegativeGossip):
         return difference(self._asking.choose(), self._asking.pending)
 
     def _whom(self, sender: int) -> int | None:
-        return self.ladder.peers.with_packets_of(sender, helpful=True)
+        """Rather not the sender, if this member does not listen: what it repairs for us, it does not send to all."""
+        target = self.ladder.peers.with_packets_of(sender, helpful=True)
+        for _ in range(0 if self.ladder.hearing.on else _DRAWS):
+            if target != owner_of(sender):
+                break
+            target = self.ladder.peers.with_packets_of(sender, helpful=True)
+        return target
 
     def _request_in_round(self, now: float, target: int, wanted: PacketSets, out: Effects) -> None:
         super()._request(now, target, wanted, out)
