@@ -62,9 +62,10 @@ def test_random_loss_does_not_slow_a_sender_down(loss):
     assert rates[1] >= 0.97 * (1 - loss) * rates[0]
 
 
-def test_a_sender_with_little_to_say_is_not_slowed_down_by_random_loss():
+@pytest.mark.parametrize("loss", [0.2, 0.6])
+def test_a_sender_with_little_to_say_is_not_slowed_down_by_random_loss(loss):
     """What comes is then what was published, not what the path carries."""
-    lab = Lab({1: Link(12.5e6, 0.01, loss=0.2)}, wants=lambda now: 20e3).run(10.0)
+    lab = Lab({1: Link(12.5e6, 0.01, loss=loss)}, wants=lambda now: 20e3).run(10.0)
     assert not lab.controller.is_limiting(lab.now)
     assert lab.bucket.rate > 1e6
 

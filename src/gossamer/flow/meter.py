@@ -110,7 +110,8 @@ class Meter:
 
     def loses_more_than(self, share: float) -> bool:
         """Whether more is lost than this share, and not by chance (three standard deviations)."""
-        return self.loss > share + 3 * sqrt(share * (1 - share) / max(1, self._packets))
+        spread = 3 * sqrt(max(0.0, share * (1 - share)) / max(1, self._packets))
+        return self.loss > share + spread
 
     def has_missed_most(self, report: Report) -> bool:
         """Whether less than half of what was sent since the last report has come."""
