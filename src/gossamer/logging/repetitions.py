@@ -1,10 +1,10 @@
 """To whom and how fast a sender repeats what no logger has acknowledged (000 §3.1).
 
 As many loggers as there should be copies are sent what they lack, the same ones as long as they answer. One that does
-not answer is sent only the oldest packet at each tick, as a probe. A repetition asks for an acknowledgement: where requests are
-limited to what a path carries (`core.asking`), so are repetitions. Else many senders that repeat at a fixed rate to a
-logger behind a narrow link fill it with copies of what waits there already, and hardly anything else comes through, not
-even what the logger asks for.
+not answer is sent only the oldest packet at each tick, as a probe. A repetition asks for an acknowledgement: where
+requests are limited to what a path carries (`core.asking`), so are repetitions. Else many senders that repeat at a
+fixed rate to a logger behind a narrow link fill it with copies of what waits there already, and hardly anything else
+comes through, not even what the logger asks for.
 """
 
 from math import inf
