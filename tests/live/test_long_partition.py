@@ -183,7 +183,6 @@ def _named(children: list[Any]) -> Iterator[tuple[str, Any]]:
 def test_a_long_partition_is_caught_up_at_half_the_live_rate_or_better_and_no_loop_stands_still(network, tmp_path):
     rate = 10_000
     result = cut(network, tmp_path, rate, 60.0)
-    print(result)
     assert result["rate"] >= rate / 2
     assert max(result[name] for name in ROLES) <= STALL_MAX_S
 
