@@ -300,7 +300,7 @@ class BelievesInPrefixes(Stack):
         super().__init__(*args, **kwargs)
         for keeper in self.keepers:
             if isinstance(keeper, SendBuffer):
-                keeper._has = lambda now, *of, has=keeper._has: has(now, *of[:2], 0, of[3])
+                keeper._has = lambda logger, sender, first, last, has=keeper._has: has(logger, sender, 0, last)
 
 
 class IsContentWithOneCopy(Stack):
