@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.presets import LIVE, LIVE_PRESETS
 from gossamer.rungs import settle_s
 from gossamer.sim.checked import traced
 from gossamer.sim.run import metadata
@@ -68,3 +69,20 @@ def test_a_slow_network_takes_longer_to_settle_and_a_fast_one_does_not():
         scenario = parse(table)
         settle[bandwidth] = metadata(scenario, 7)["settle_s"]
     assert settle == {100e6: settle_s(scenario.protocol, 7), 200e3: 20.0}
+
+
+def test_senders_do_not_fill_the_link_of_a_slow_logger_with_repetitions():
+    """What it has not acknowledged is sent to it again, but no more at a time than comes through."""
+    links = {"kind": "star", "members": 6, "latency": 0.005, "queue": 50, "exact": True}
+    bounds = {"request_packets": 32, "window": 32, "reach": 128}
+    scenario = {
+        "duration": 8.0,
+        "linger": 60.0,
+        "topology": {**links, "slow": [5], "slow_bandwidth": 300e3},
+        "traffic": {"senders": 4, "rate": 60.0, "size": 1024},
+        "protocol": {"name": "rpbcast", **LIVE, **LIVE_PRESETS["rpbcast"], "loggers": 1, **bounds},
+    }
+    result = traced(parse(scenario))
+    assert result["violations"] == []
+    assert result["packets"]["everywhere"] == result["packets"]["sent"] > 450
+    assert result["repairs"]["sent"] < 5 * result["packets"]["sent"]

@@ -272,21 +272,8 @@ class Asking:
         if self._window is None or numbers is None:
             return
         self._window.came(sum(last - first + 1 for first, last in numbers.within(run[0].seqno, run[-1].seqno)))
-        if self._timed:
-            self._time(now, source, {run[0].sender: RangeSet.span(run[0].seqno, run[-1].seqno)})
-
-    def answered_by(self, now: float, source: int, numbers: PacketSets) -> PacketSets:
-        """`source` has said something about these: returns those that were asked for. They still count as such."""
-        if self._window is None:
-            return {}
-        answered = intersection(numbers, self._asked)
-        self._window.came(count(answered))
-        self._time(now, source, answered)
-        return answered
-
-    def _time(self, now: float, source: int, numbers: PacketSets) -> None:
-        timed = [(s, n) for s, n in self._timed if s in numbers and n in numbers[s]]
-        for at, target in map(self._timed.pop, timed):
+        for packet in run if self._timed else ():
+            at, target = self._timed.pop((packet.sender, packet.seqno), (0.0, -1))
             if target == source:
                 self._measured(now, source, now - at)
 
@@ -299,7 +286,12 @@ class Asking:
         """`source` says that it cannot send these: that is an answer, too, and they are not on their way any more."""
         if self._window is None:
             return
-        gone = self.answered_by(now, source, numbers)
+        gone = intersection(numbers, self._asked)
+        self._window.came(count(gone))
+        timed = [(s, n) for s, n in self._timed if s in gone and n in gone[s]]
+        for at, target in map(self._timed.pop, timed):
+            if target == source:
+                self._measured(now, source, now - at)
         for sender, some in gone.items():
             self._in_vain.setdefault(sender, RangeSet()).update(some)
             self._overdue.setdefault(sender, RangeSet()).update(some)

@@ -1,9 +1,11 @@
 """The sender's side of logging (000 §3.1): a packet is kept until a logger has it.
 
-What no logger has acknowledged for a tick is sent to one again, as fast as it is acknowledged (`repetitions`). An
-acknowledgement that was lost is derived from the logger's gossip instead, if it gossips (000 §5.2). Where requests are
-limited to what a path carries (`request_packets`), nothing is repeated that is newer than the latest acknowledgement
-while these go on: such a logger is only slow, and would be slower for it.
+Each tick, what no logger has acknowledged is sent to one again, a limited number of packets at a time and more as they
+are acknowledged; while no logger answers at all, only the oldest, as a probe. An acknowledgement that was lost is
+derived from the logger's gossip instead, if it gossips (000 §5.2). Where requests are limited to what a path carries
+(`request_packets`), nothing is repeated that is newer than the latest acknowledgement while these go on: such a logger
+is only slow, and would be slower for it. And while less than half of it is acknowledged, less is repeated: else senders
+fill a narrow link with copies, and not even what the logger asks for comes through.
 
 A member that comes back without its memory leaves numbers out, of which it alone can say that they never were. A logger
 asks it for them when peers do not have them. Until one has, it had better not leave (`unexplained`): a logger that has
@@ -23,10 +25,11 @@ from gossamer.core.packet_sets import Horizon, among
 from gossamer.core.packets import Packet, Run
 from gossamer.core.parts import Keeper
 from gossamer.core.ranges import RangeSet
-from gossamer.logging.repetitions import Repetitions
 from gossamer.logging.unlogged import Unlogged
 
 _NOTHING = RangeSet()
+_JUDGED_TICKS = 4
+"""After so many ticks, less is repeated if less than half of it was acknowledged meanwhile."""
 _PEERS_ROUNDS = 10
 """After so many rounds peers have given a logger what they have of an earlier life of its sender."""
 
@@ -40,9 +43,11 @@ class SendBuffer(Keeper):
         self._expects_logger = ladder.settings.durable
         self._unexplained: Horizon = {}  # by stream: our first number, if no logger knows what became of those below
         self._explains_at = 0.0
-        self._repetitions = Repetitions(ladder, self._streams)
+        self._window = ladder.settings.request_packets  # repetitions that may be on their way; 0: any number
+        self._repeated = self._acknowledgements = 0  # of those repeated; since that was judged
+        self._ticks = 0
+        self._answered = True  # whether a logger has been heard since the last repetition
         self._timer = ladder.timer(self._tick)
-        self._soon = ladder.timer(self._look_again)
 
     def messages(self) -> Mapping[type, MessageHandler]:
         """Acknowledgements, said and derived."""
@@ -55,9 +60,7 @@ class SendBuffer(Keeper):
         settings = self.ladder.settings
         if settings.when_unlogged == "go-on" or not (self.ladder.roster.loggers or settings.durable):
             while self._is_full():
-                stream, longest = max(self._streams.items(), key=lambda of: len(of[1].kept))
-                longest.drop_oldest()
-                self._repetitions.settled(stream, 0, longest.let_go)
+                max(self._streams.values(), key=lambda unlogged: len(unlogged.kept)).drop_oldest()
             return ""
         return "send buffer"
 
@@ -128,14 +131,14 @@ class SendBuffer(Keeper):
         if source in self.ladder.roster.loggers:
             for sender in [sender for sender in ack.have if sender in self._streams]:
                 for first, last in ack.have[sender].ranges():
-                    self._has(now, source, sender, first, last)
+                    self._has(source, sender, first, last)
             self._go_on(now, out)
 
     def _gossiped(self, now: float, source: int, gossip: Gossip, out: Effects) -> None:
         if (gossip.logged >= 0 or gossip.logged_in) and source in self.ladder.roster.loggers:
             logged = {0: gossip.logged} | gossip.logged_in if gossip.logged >= 0 else gossip.logged_in
             for channel, last in logged.items():
-                self._has(now, source, stream_of(self.ladder.me, channel), 0, last)
+                self._has(source, stream_of(self.ladder.me, channel), 0, last)
             self._go_on(now, out)
 
     def _was_told(self, now: float, source: int, message: NeverSent, out: Effects) -> None:
@@ -145,52 +148,79 @@ class SendBuffer(Keeper):
             if source in self.ladder.roster.loggers and not earlier.difference(message.numbers[sender]):
                 del self._unexplained[sender]
 
-    def _has(self, now: float, logger: int, sender: int, first: int, last: int) -> None:
+    def _has(self, logger: int, sender: int, first: int, last: int) -> None:
+        self._answered = True
         if first < self._unexplained.get(sender, -1) <= last + 1:
             del self._unexplained[sender]
         if sender in self._streams and sender in self.ladder.own:  # an ack beyond its last is broken or hostile
-            last = min(last, self.ladder.own[sender].next - 1)
-            self._repetitions.acknowledged(now, logger, sender, first, last)
-            for part in self._streams[sender].has(logger, first, last):
-                self._repetitions.settled(sender, *part)
+            unlogged = self._streams[sender]
+            before = unlogged.on_their_way
+            unlogged.has(logger, first, min(last, self.ladder.own[sender].next - 1))
+            self._acknowledgements += before - unlogged.on_their_way
 
     # Repetitions.
 
     def _tick(self, now: float, out: Effects) -> None:
-        for sender, stream in self.ladder.own.items():
-            if sender in self._streams:
-                self._streams[sender].tick(stream.next, careful=self.ladder.settings.request_packets > 0)
-        self._repetitions.tick(now)
-        for logger in self._repetitions.loggers:
-            if self._repeat(now, logger, out):
-                self._repetitions.awaits(logger)
-        if now >= self._explains_at:
-            self._explain(out)
+        """What was repeated before and is still here was lost again: begin with the oldest."""
+        self._judge()
+        for unlogged in self._streams.values():
+            unlogged.tick(careful=self.ladder.settings.request_packets > 0)
+        if self.ladder.roster.loggers:
+            if self._repeat(now, 0 if self._answered else 1, out):
+                self._answered = False
+            for sender, stream in self.ladder.own.items():
+                if sender in self._streams:
+                    self._streams[sender].age(stream.next)
+            if now >= self._explains_at:
+                self._explain(out)
         if self.buffered() or self._unexplained:
             self._timer.set(now + self.ladder.settings.retry_period)
+
+    def _judge(self) -> None:
+        """Less while most of it is of no use, more when it is. (A disk may be slow: one tick says little.)"""
+        self._ticks += 1
+        if self._window and self._repeated and self._ticks % _JUDGED_TICKS == 0:
+            of_use = self._acknowledgements >= self._repeated / 2
+            limit = self.ladder.settings.request_packets
+            self._window = min(limit, 2 * self._window) if of_use else max(1, self._window // 2)
+            self._repeated = self._acknowledgements = 0
+
+    def _on_their_way(self) -> int:
+        return sum([unlogged.on_their_way for unlogged in self._streams.values()])
 
     def _explain(self, out: Effects) -> None:
         past = {sender: RangeSet.span(0, first - 1) for sender, first in self._unexplained.items()}
         if past:
-            out.extend(Unicast(logger, NeverSent(past)) for logger in self._repetitions.loggers)
-
-    def _look_again(self, now: float, out: Effects) -> None:
-        """What was repeated and should have been acknowledged by now was lost again."""
-        self._soon.set(self._repetitions.overdue(now))
-        self._go_on(now, out)
+            out.extend(Unicast(logger, NeverSent(past)) for logger in self._whom())
 
     def _go_on(self, now: float, out: Effects) -> None:
-        """There may be room for more on the way."""
-        for logger in self._repetitions.ready():
-            self._repeat(now, logger, out)
+        """Half of what was repeated has come: repeat more."""
+        repeats = any(unlogged.repeated_below for unlogged in self._streams.values())
+        if repeats and self._on_their_way() <= self._window // 2:
+            self._repeat(now, 0, out)
 
-    def _repeat(self, now: float, logger: int, out: Effects) -> bool:
-        """Repeat to `logger` what may be; returns whether that is anything."""
-        chosen = self._repetitions.choose(now, logger)
-        if chosen:
-            self.ladder.repair_queue.enqueue(now, logger, chosen, self._send, out)
-            self._soon.set(self._repetitions.overdue(now))
-        return bool(chosen)
+    def _repeat(self, now: float, most: int, out: Effects) -> bool:
+        """Repeat the oldest packets that were not, at most `most` or, for 0, what may be on its way; False if none."""
+        room = most or (self._window - self._on_their_way() if self._window else UNLIMITED)
+        loggers = self._whom()
+        repeated = False
+        for sender, unlogged in self._streams.items():
+            overdue = unlogged.overdue(loggers, room)
+            if overdue:
+                repeated = True
+                room -= len(overdue)
+                self._repeated += 0 if most else len(overdue)  # a probe says nothing of the path
+                unlogged.repeat(overdue)
+                for logger in loggers:
+                    lacking = unlogged.lacking(logger, overdue)
+                    if lacking:
+                        self.ladder.repair_queue.enqueue(now, logger, {sender: lacking}, self._send, out)
+        return repeated
+
+    def _whom(self) -> list[int]:
+        """One logger, or as many as there should be copies."""
+        loggers = self.ladder.roster.loggers_to_ask()
+        return self.ladder.rng.sample(loggers, min(len(loggers), self.ladder.settings.log_copies))
 
     def _send(self, to: int, sender: int, first: int, last: int, out: Effects) -> None:
         kept = self._streams[sender].kept
