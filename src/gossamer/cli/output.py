@@ -1,6 +1,6 @@
-"""Standard output for a command that is a member meanwhile: a pipe that nobody reads must not stop its loop.
+"""Standard output for a command that is a member: a pipe that nobody reads must not stop its loop.
 
-What is written blocks a thread, not the member, which says that it lives and keeps what it is asked for. The thread writes past
+What is written blocks a thread, not the member, which goes on saying that it lives. The thread writes past
 `sys.stdout`: Python, when it ends, would wait for whoever writes there.
 """
 
