@@ -18,7 +18,7 @@ HEADINGS = {
 }
 FOR_ITS_GROUP = {
     *("has_given_all", "is_closed", "is_half_full", "offer", "offer_blocked", "offer_loss", "offer_undo", "offer_own"),
-    *("past_is", "past_known", "past_unknown", "rest", "wait_for_past", "waits_for_past", "went_on"),
+    *("past_is", "refuse", "past_known", "past_unknown", "rest", "wait_for_past", "waits_for_past", "went_on"),
 }
 """Methods of streams by which their group fills them."""
 BEGINNING = """# API reference

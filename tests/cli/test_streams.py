@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
 import sys
+import time
 from functools import partial
 
 import pytest
@@ -27,6 +29,43 @@ def test_a_subscriber_without_standard_output_takes_part_all_the_same(env):
     _, said = sub.communicate(timeout=60)
 
     assert (sub.returncode, said) == (0, "")
+
+
+def test_a_subscriber_whose_output_nobody_reads_stays_a_member_and_can_be_ended(env):
+    reading, writing = os.pipe()
+    sub = subprocess.Popen([*COMMAND, "sub", "quotes"], env=env, text=True, stdout=writing, stderr=subprocess.PIPE)
+    try:
+        os.close(writing)
+        line = [*COMMAND, "pub", "quotes", "a", "x" * 1000, "--count", "2000", "--wait", "1"]
+        subprocess.run(line, env=env, timeout=60, check=True)
+        time.sleep(8)  # others do not hear of a member for 5 s: then it is gone
+
+        stats = subprocess.run([*COMMAND, "stats", "quotes", "--json"], env=env, capture_output=True, timeout=60)
+        assert len(json.loads(stats.stdout)) == 1
+
+        sub.terminate()
+        _, said = sub.communicate(timeout=20)
+        assert (sub.returncode, said) == (0, "")
+    finally:
+        sub.kill()
+        sub.wait()
+        os.close(reading)
+
+
+def test_a_subscriber_whose_reader_has_seen_enough_ends_without_a_traceback(env):
+    head = subprocess.Popen(["head", "-1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    sub = subprocess.Popen([*COMMAND, "sub", "quotes"], env=env, text=True, stdout=head.stdin, stderr=subprocess.PIPE)
+    try:
+        head.stdin.close()
+        line = [*COMMAND, "pub", "quotes", "a", "--count", "20", "--rate", "10", "--wait", "1"]
+        subprocess.run(line, env=env, timeout=60, check=True)
+
+        _, said = sub.communicate(timeout=20)
+        assert (sub.returncode, said, head.stdout.read()) == (141, "", "a 0\n")
+    finally:
+        sub.kill()
+        sub.wait()
+        head.wait()
 
 
 def test_a_publisher_without_standard_input_has_nothing_to_publish(env):

@@ -159,9 +159,12 @@ def test_a_second_reader_is_refused_and_may_begin_when_the_first_has_ended(tmp_p
                 first.subscribe("bill", durable="billing")
             refused = second.subscribe("bill", durable="billing")
             began = time.monotonic()
+            await first.publish_wait("bill", b"for the first")  # comes to both while the second waits for its answer
             with pytest.raises(gossamer.NameInUse, match=r"durable name 'billing': member .* reads it"):
                 await refused.get(30)
             assert time.monotonic() - began < 10
+            assert (await heard.get(30)).payload == b"for the first"
+            await heard.commit(30, wait=True)
             heard.close()
             later = second.subscribe("bill", durable="billing")
             first.publish("bill", b"x")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
@@ -135,6 +137,41 @@ def test_what_cannot_be_replied_is_refused_with_a_word():
                 request.reply(b"", x=[1])
             request.reply(b"fine")
             assert (await asking).payload == b"fine"
+
+    run(story())
+
+
+MUTE = """
+import asyncio, gossamer, sys
+async def main():
+    async with gossamer.join(sys.argv[1], gossamer.Settings(address=sys.argv[2])) as group:
+        heard = group.subscribe("ask")
+        print("here", flush=True)
+        await heard.get()
+        await asyncio.sleep(1)  # the asker has been told that somebody listens
+        print("heard", flush=True)
+        await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_a_request_ends_when_the_member_that_worked_on_it_was_killed():
+    async def story():
+        shared = settings()
+        async with gossamer.join(GROUP, shared) as asker:
+            line = [sys.executable, "-c", MUTE, GROUP, shared.address]
+            mute = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+            try:
+                await asyncio.to_thread(mute.stdout.readline)
+                await until(lambda: len(asker.members()) == 2)
+                asked = asyncio.ensure_future(asker.request("ask", timeout=None))
+                assert await asyncio.to_thread(mute.stdout.readline) == "heard\n"
+                mute.kill()
+                with pytest.raises(gossamer.NobodyListens):
+                    await asyncio.wait_for(asked, 40)
+            finally:
+                mute.kill()
+                mute.wait()
 
     run(story())
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import gossamer
-from tests.live.members import GROUP, collect, joined, run, settings, until
+from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
 
 VALUES = {
     "str": ["", "text", "žluť"],
@@ -138,3 +138,18 @@ def test_events_that_all_became_too_old_are_passed_over():
             heard.get(0.1)
         group.publish("a", b"new")
         assert heard.get(30).payload == b"new"
+
+
+@pytest.mark.parametrize("jump_s", [-86_400, 86_400], ids=["back", "forward"])
+def test_no_event_is_too_old_because_the_clock_of_a_subscriber_was_set(monkeypatch, jump_s):
+    async def story():
+        async with joined(2, settings()) as (publisher, subscriber):
+            heard = subscriber.subscribe("n")
+            publisher.publish("n", b"before", ttl=10)
+            assert payloads([await heard.get(10)]) == [b"before"]
+            monkeypatch.setattr("gossamer.live.inbox.time", lambda: time.time() + jump_s)  # as this member sees it
+            publisher.publish("n", b"after", ttl=10)
+            assert payloads([await heard.get(10)]) == [b"after"]
+            assert subscriber.stats()["expired"] == 0
+
+    run(story())

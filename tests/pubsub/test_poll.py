@@ -37,5 +37,23 @@ def test_members_that_left_cannot_answer_and_are_not_waited_for():
     assert poll.nobody
 
 
+def test_when_the_one_that_listens_has_left_the_others_are_asked():
+    poll = Poll([1, 2], likely={1})
+    poll.to_ask()
+    poll.answered(1, True)
+    poll.follow({2})
+    assert not poll.somebody
+    assert poll.to_ask() == [2]
+    poll.answered(2, False)
+    assert poll.nobody
+
+
+def test_whoever_listens_itself_need_not_ask():
+    poll = Poll([1], here=True)
+    assert poll.somebody
+    poll.follow(set())
+    assert not poll.nobody
+
+
 def test_without_members_nobody_listens():
     assert Poll([]).nobody

@@ -92,7 +92,9 @@ def _main(interruptible: bool) -> None:
         _fail(f"gossamer: {says}")
     except (KeyboardInterrupt, typer.Abort):
         _fail("gossamer: interrupted", 130)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:  # click makes the first to the second, with exit code 1
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         sys.stderr.close()  # the reader of our output is gone (a pager, `head`)
         sys.exit(141)
     except OSError as error:

@@ -1,7 +1,6 @@
 """`gossamer sub`: print the events of a group as they arrive, and every loss in its place."""
 
 import json
-import sys
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from gossamer.cli.options import (
     settings_from,
     transport_from,
 )
+from gossamer.cli.output import Output
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
@@ -111,7 +111,7 @@ async def _print(
     heard: Subscription, printer: Callable[[Item], str] | None, seen: "Numbered | None", count: int
 ) -> None:
     """Print all that comes, or the first `count`; what a durable subscription has printed is committed."""
-    taken = 0
+    taken, output = 0, Output()
     async for batch in heard.batches():
         unread = max(0, len(batch) - (count - taken)) if count else 0
         batch = batch[: count - taken] if count else batch
@@ -119,8 +119,7 @@ async def _print(
         if seen is not None:
             seen.take(batch)
         if printer is not None:
-            sys.stdout.write("".join(printer(item) + "\n" for item in batch))
-            sys.stdout.flush()
+            await output.write("".join(printer(item) + "\n" for item in batch))
         if heard.acks is not None:
             await heard._commit_but(unread, timeout=COMMIT_S, wait=bool(count) and taken >= count)
         if count and taken >= count:

@@ -76,7 +76,7 @@ class Durable:
                 await self._renew()
         except (NameInUse, NoLogger) as error:
             if (subscription := self._subscription()) is not None:
-                subscription.close(error)
+                subscription.refuse(error)
         finally:
             self._parts.ended(self)
             asyncio.get_running_loop().call_soon(self._news.set)  # a commit that waits learns of it

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import accumulate, repeat
 from itertools import count as counting
 from operator import attrgetter
-from time import time
+from time import monotonic, time
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -74,6 +74,7 @@ class Inbox:
         self._alone: type[Event] | None = None  # the class of a subscription's events, while it is alone
         self.retained: LastValues[Event] | None = None
         """The last events by subject, if this member keeps them."""
+        self._steady = time() - monotonic()  # what makes a clock that is never set of the other
         self.has_ttl = False
         """Whether an event with a time to live has come."""
         self.expired = 0
@@ -383,7 +384,7 @@ class Inbox:
 
     def alive(self, events: list[Event]) -> list[Event]:
         """The events that are not too old; counts the others."""
-        now = time()
+        now = min(time(), monotonic() + self._steady)  # the clock may have been set: too old is what is so by both
         kept = [event for event in events if not _is_too_old(event, now)]
         self.expired += len(events) - len(kept)
         return kept

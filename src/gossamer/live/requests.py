@@ -31,6 +31,8 @@ _ASK_AFTER_S = 0.003
 """A reply that has not come after this and a round trip may never come."""
 _LOOK_S = 0.05
 """While members are asked: how often it is looked whether they are still there."""
+_WATCH_S = 0.5
+"""While a member that listens works on its reply: how often it is looked whether it is still there."""
 _SUBJECTS_MAX = 1000
 """Of this many subjects it is remembered who answered."""
 
@@ -193,12 +195,13 @@ class Requests:
         members = known_members(self._member)
         if asked.poll is None:
             others = [member for member in members if member != self._member.me]
-            asked.poll = Poll(others, self._answerers.get(asked.subject, {}))
-            asked.poll.somebody = self._inbox.listens(asked.subject)
+            likely, here = self._answerers.get(asked.subject, {}), self._inbox.listens(asked.subject)
+            asked.poll = Poll(others, likely, here=here)
         asked.poll.follow(members)
         self._go_on(number, asked, asked.poll)
-        if not asked.poll.somebody and not asked.poll.nobody:
-            asked.timer = asyncio.get_running_loop().call_later(_LOOK_S, self._who_listens, number)
+        if not asked.poll.nobody:
+            pause = _WATCH_S if asked.poll.somebody else _LOOK_S
+            asked.timer = asyncio.get_running_loop().call_later(pause, self._who_listens, number)
 
     def _go_on(self, number: int, asked: _Asked, poll: Poll) -> None:
         question = bytearray()

@@ -323,6 +323,11 @@ class Subscription:
             self._ready.set()
             self._past_is_here.set()
 
+    def refuse(self, error: BaseException) -> None:
+        """End the subscription because it may not be read: what was held back for it is for another."""
+        self._early = None
+        self.close(error)
+
     def __del__(self) -> None:
         """The application has dropped it, perhaps in another thread: this is as if it were closed."""
         if getattr(self, "_closed", True) or self._home.is_copy:
