@@ -9,6 +9,8 @@ import pytest
 
 from gossamer.core.messages import SeenReport
 from gossamer.flow.bucket import Bucket
+from gossamer.flow.meter import Report
+from gossamer.flow.path import Path
 from gossamer.flow.rate import RateController
 from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.sent_log import SentLog
@@ -393,6 +395,16 @@ def test_the_share_of_repairs_is_finite_however_it_is_asked_for_first():
     whole.rate = 1.5e6
     assert share.when(1.0) == 1.0
     assert 0 < share.take(1.0, 100) < 100
+
+
+def test_losses_by_chance_are_no_queue_that_overflows():
+    path, rng, received, overflows = Path(0.0, 4e6), Random(1), 0, 0
+    for turn in range(1, 2001):
+        received += sum(rng.random() >= 0.05 for _ in range(60))
+        report = Report(turn * 0.005 + 0.001, turn * 60 - 1, received, turn * 0.005, turn * 60.0 * 1100)
+        path.reported(turn * 0.005 + 0.002, report, limited_at=turn * 0.005)
+        overflows += turn > 500 and path.overflows  # by then it is known what the line loses
+    assert overflows <= 0.002 * 1500
 
 
 def test_a_bucket_whose_limit_ends_has_room_at_once():

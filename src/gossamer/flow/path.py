@@ -111,7 +111,7 @@ class Path:
     @property
     def overflows(self) -> bool:
         """Whether more was lost since the last report than is lost anyway."""
-        return self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background
+        return self.meter.lost_more_just_now(_LOSS_FULL)
 
     def reported(self, now: float, report: Report, *, limited_at: float) -> None:
         """Take in a report; `limited_at` is when the sender last had to wait because of its rate."""
