@@ -364,11 +364,11 @@ class Stack:
 
         With `kept` most of them were let go before, and these leave the long-term buffer now.
         """
-        if kept is None:
-            self.note("collect", "buffer", numbers.items(), out)
-        else:
-            self.note("collect", "long-term", kept, out)
-        _call(self._hooks.collected, now, numbers, aged, out)
+        if self._observed:
+            place, packets = ("buffer", numbers.items()) if kept is None else ("long-term", kept)
+            self.note("collect", place, packets, out)
+        if self._hooks.collected:
+            _call(self._hooks.collected, now, numbers, aged, out)
 
     def stabilized(self, now: float, sender: int, last: int, out: Effects) -> None:
         """All members of the view have the packets of `sender` up to `last`."""

@@ -152,6 +152,16 @@ def test_a_window_beside_others_insists_on_half_of_what_the_path_carries() -> No
     assert 0.45 * 8333 <= beside_others().size / 0.06 <= 0.55 * 8333
 
 
+def test_beside_what_comes_by_itself_a_quarter_of_it_may_be_asked_for_however_long_answers_take() -> None:
+    window = RequestWindow(2048)
+    for turn in range(200):
+        window.needed()
+        window.arrived(400)
+        window.came(20)
+        window.measured(turn * 0.02, SERVER, 0.02 if turn else 0.0005)  # the peer is busy, all but the first time
+    assert 0.2 * 400 <= window.size <= 0.3 * 400
+
+
 def test_a_window_does_not_insist_if_much_does_not_come() -> None:
     assert beside_others(missed=1).size <= 0.1 * 8333 * 0.06
 

@@ -9,6 +9,8 @@ import pytest
 
 from gossamer.core.messages import SeenReport
 from gossamer.flow.bucket import Bucket
+from gossamer.flow.meter import Report
+from gossamer.flow.path import Path
 from gossamer.flow.rate import RateController
 from gossamer.flow.repair_share import RepairShare
 from gossamer.flow.sent_log import SentLog
@@ -62,10 +64,10 @@ def test_random_loss_does_not_slow_a_sender_down(loss):
     assert rates[1] >= 0.97 * (1 - loss) * rates[0]
 
 
-@pytest.mark.parametrize("loss", [0.2, 0.6])
-def test_a_sender_with_little_to_say_is_not_slowed_down_by_random_loss(loss):
+@pytest.mark.parametrize(("loss", "bytes_per_s"), [(0.2, 20e3), (0.6, 2e6)])
+def test_a_sender_with_little_to_say_is_not_slowed_down_by_random_loss(loss, bytes_per_s):
     """What comes is then what was published, not what the path carries."""
-    lab = Lab({1: Link(12.5e6, 0.01, loss=loss)}, wants=lambda now: 20e3).run(10.0)
+    lab = Lab({1: Link(12.5e6, 0.01, loss=loss)}, wants=lambda now: bytes_per_s).run(10.0)
     assert not lab.controller.is_limiting(lab.now)
     assert lab.bucket.rate > 1e6
 
@@ -414,6 +416,16 @@ def test_the_share_of_repairs_is_finite_however_it_is_asked_for_first():
     whole.rate = 1.5e6
     assert share.when(1.0) == 1.0
     assert 0 < share.take(1.0, 100) < 100
+
+
+def test_losses_by_chance_are_no_queue_that_overflows():
+    path, rng, received, overflows = Path(0.0, 4e6), Random(1), 0, 0
+    for turn in range(1, 2001):
+        received += sum(rng.random() >= 0.05 for _ in range(60))
+        report = Report(turn * 0.005 + 0.001, turn * 60 - 1, received, turn * 0.005, turn * 60.0 * 1100)
+        path.reported(turn * 0.005 + 0.002, report, limited_at=turn * 0.005)
+        overflows += turn > 500 and path.overflows  # by then it is known what the line loses
+    assert overflows <= 0.002 * 1500
 
 
 def test_a_bucket_whose_limit_ends_has_room_at_once():

@@ -151,9 +151,8 @@ class BySize(Buffer):
         """Drop the oldest run, or as much of it as has to go."""
         run, first, size_bytes = self._runs.popleft()
         sender, there = run[0].sender, run[-1].seqno + 1 - first
-        if there > excess:
-            begin, all_bytes, there = first - run[0].seqno, size_bytes, excess
-            size_bytes = _bytes_of(run[begin : begin + excess]) if self._limit_bytes else 0
+        if there > excess:  # they count as equally long: to look at each takes longer than all the rest
+            all_bytes, size_bytes, there = size_bytes, size_bytes * excess // there, excess
             self._runs.appendleft((run, first + excess, all_bytes - size_bytes))
         self._count -= there
         self._bytes -= size_bytes

@@ -132,9 +132,11 @@ class Asking:
         self.wanted_count -= there
         if self._counted:
             self._asked_count -= remove(self._asked, sender, first, last)
-            remove(self._in_vain, sender, first, last)
-            remove(self._overdue, sender, first, last)
-            for packet in [p for p in self._timed if p[0] == sender and first <= p[1] <= last]:
+            if self._in_vain:
+                remove(self._in_vain, sender, first, last)
+            if self._overdue:
+                remove(self._overdue, sender, first, last)
+            for packet in [p for p in self._timed if p[0] == sender and first <= p[1] <= last] if self._timed else ():
                 del self._timed[packet]
         assert self.wanted_count >= 0 <= self._asked_count
         return True
@@ -152,11 +154,12 @@ class Asking:
 
     def wants_more(self) -> bool:
         """Whether so much of what was on its way has come that it is time to ask for more, and there is more."""
+        if self._asked_count >= self.wanted_count:  # usually: everything is on its way
+            return False
         limit = self.limit
         if self._window is None:
-            return bool(limit) and self._asked_count < min(limit // 2 + 1, self.wanted_count)
-        step = max(1, min(max(_STEP, limit // _SHARE), limit // 2))
-        return self._asked_count <= limit - step and self._asked_count < self.wanted_count
+            return bool(limit) and self._asked_count < limit // 2 + 1
+        return self._asked_count <= limit - max(1, min(max(_STEP, limit // _SHARE), limit // 2))
 
     def wants_new(self) -> bool:
         """Whether it is time to ask for more, and there is something that was not asked for in vain just now."""
@@ -265,6 +268,11 @@ class Asking:
             self._overdue.setdefault(sender, RangeSet()).update(some)
         timed = self._timed.items()
         self._timed = {(s, n): when for (s, n), when in timed if s not in numbers or n not in numbers[s]}
+
+    def arrived(self, packets: int) -> None:
+        """These came by themselves: so much the path carries at least."""
+        if self._window is not None:
+            self._window.arrived(packets)
 
     def came(self, now: float, source: int, run: Run) -> None:
         """A repair has come from `source`: called before these packets are removed."""

@@ -17,7 +17,9 @@ is too short to show in the delay, the window is cut to what comes through it (`
 
 A queue that others keep full does not go when we ask for less: a window that only looked at the delay would be left
 with next to nothing. If it is known what the path carries in all, we insist on half of that. On our own this changes
-nothing, because half of what the path carries makes no queue.
+nothing, because half of what the path carries makes no queue. Nor does a quarter of what comes by itself, the first
+pass of others: that much is always asked for, or a member on a busy host, where everything takes long, would ask for
+what it lost in many small requests, each of which costs it and others more than the packets.
 
 All that a member asks for comes to it on the same path, whatever rung asks, and whomever. So there is one window for
 all of them: two would each keep a queue, each take that of the other for one that others keep full, and together insist
@@ -44,6 +46,8 @@ _GROWTH = 1.25
 _PEERS_MAX = 1000
 _INSIST = 0.5
 """The share of what the path carries that we do not leave to others."""
+_BESIDE = 0.25
+"""The share of what comes by itself that may be asked for beside it."""
 _OVERLOAD, _ERODE = 0.25, 0.7
 """If more than this share does not come, the path carries less than we thought, by that factor."""
 _TRY = 8
@@ -75,6 +79,7 @@ class RequestWindow:
     """The window of a member that asks; `limit` is the most it may ever be."""
 
     __slots__ = (
+        "_arrived",
         "_askers",
         "_best",
         "_came",
@@ -107,7 +112,7 @@ class RequestWindow:
         self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
         self._epoch = self._changes_at = 0.0
         self._times = AnswerTimes()
-        self._came = self._missed = 0
+        self._came = self._missed = self._arrived = 0
         self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
         self._last = _Period(0.0, self.size, 0.0)
         self._turn = 0
@@ -134,6 +139,10 @@ class RequestWindow:
     def needed(self) -> None:
         """There is more to ask for than the window allows: a larger one would be used."""
         self._needed = True
+
+    def arrived(self, packets: int) -> None:
+        """These came by themselves: nobody asked for them."""
+        self._arrived += packets
 
     def came(self, packets: int) -> None:
         """These were asked for and are here."""
@@ -174,9 +183,10 @@ class RequestWindow:
         return min(this[peer], before.get(peer, seconds))
 
     def _change(self, now: float) -> None:
-        before, self._last = self._last, _Period(now, self.size, self._came / max(now - self._last.end, _CLOCK_S))
+        passed = max(now - self._last.end, _CLOCK_S)
+        before, self._last = self._last, _Period(now, self.size, self._came / passed)
         self._turn += 1
-        least = self._insisted()
+        least = self._insisted(self._arrived / passed)
         if self._missed > self._came:
             size = self.size / 2
         elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
@@ -187,15 +197,16 @@ class RequestWindow:
         if size < self.size or self._needed:
             self._resize(round(size))
         self._changes_at = now + self._times.usual
-        self._came = self._missed = 0
+        self._came = self._missed = self._arrived = 0
         self._waits = self._ratio < 1.0
         self._ratio, self._needed = 0.0, False
 
-    def _insisted(self) -> float:
-        """As many packets as our share of the path brings in the time that an answer takes."""
+    def _insisted(self, arriving: float) -> float:
+        """As many packets as our share of the path, or of what arrives, brings in the time that an answer takes."""
         lost = self._missed / max(1, self._missed + self._came)
         self._trust = self._trust * _ERODE if lost > _OVERLOAD else min(1.0, self._trust / _ERODE)
-        return _INSIST * self._trust * self._carried() * self._times.usual
+        share = max(_INSIST * self._carried(), _BESIDE * arriving)
+        return self._trust * share * self._times.usual
 
     def _resize(self, size: int) -> None:
         self._goal = min(self._limit, max(_LEAST, size))

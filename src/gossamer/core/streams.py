@@ -99,11 +99,12 @@ class Stream:
         It can since then have sent what a second allows (`RATE_MAX`), and `slack` more, once. A number that is true but
         too far away to be believed, of a sender that was very fast while we were away, will be believed a little later.
         """
-        jump = last + 1 - self.next
+        following = self.nexts[self.at]
+        jump = last + 1 - following
         if jump <= 0:
             return True
         if self._known is None:
-            self._known = self.next, now if self.next else 0.0, slack  # of a new one we know nothing since the epoch
+            self._known = following, now if following else 0.0, slack  # of a new one we know nothing since the epoch
         _, since, left = self._known
         room = left + RATE_MAX * (now - since)
         if jump > room:
@@ -120,15 +121,19 @@ class Stream:
     def accept(self, run: Run) -> tuple[Run, Range | None]:
         """Take in a run; returns the packets that are new, and the gap that the run revealed, if any."""
         first, last = run[0].seqno, run[-1].seqno
-        expected = self.next
-        if first == expected:
-            self.next = last + 1
-            return run, None
-        if first > expected:
-            self.next = last + 1
+        expected = self.nexts[self.at]
+        if first >= expected:
+            self.nexts[self.at] = last + 1
+            if first == expected:
+                return run, None
             self.missing.add(expected, first - 1)
             self.changed()
             return run, (expected, first - 1)
+        if first == last:  # most repairs
+            if not self.missing.discard(first, last):
+                return [], None
+            self.changed()
+            return run, None
         fresh = [p for p in run if p.seqno >= expected or p.seqno in self.missing]
         if fresh:
             self.missing.discard(first, last)
@@ -214,7 +219,8 @@ class Stream:
 
     def changed(self) -> None:
         """Called whenever `missing` has changed."""
-        assert not self.missing or self.missing.last < self.nexts[self.at], "missing packets were seen to exist"
+        lasts = self.missing.lasts
+        assert not lasts or lasts[-1] < self.nexts[self.at], "missing packets were seen to exist"
 
     def rewind(self, first: int, held: RangeSet) -> tuple[RangeSet, RangeSet]:
         """Await everything from `first` on that is `held` by a log; returns what is awaited, and what never comes.
@@ -253,7 +259,8 @@ class Stream:
 
     def prefix(self) -> int:
         """The number up to which nothing is awaited."""
-        return self.missing.first - 1 if self.missing else self.last
+        firsts = self.missing.firsts
+        return firsts[0] - 1 if firsts else self.last
 
     @property
     def last(self) -> int:

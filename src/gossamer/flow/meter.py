@@ -54,6 +54,7 @@ class Meter:
         "_base_next",
         "_began",
         "_delays",
+        "_latest_packets",
         "_overtaken",
         "_overtaking",
         "_packets",
@@ -83,7 +84,7 @@ class Meter:
         self.sent = 0.0
         self.loss = self.latest_loss = 0.0
         """The share of packets that did not come: over the last span, and since the last report."""
-        self._packets = 0
+        self._packets = self._latest_packets = 0
         self.background = 0.0
         """The share of packets that are lost while there is no queue that could overflow."""
         self.round_trip = 0.0
@@ -109,9 +110,12 @@ class Meter:
         return self._reports[0].sent_at
 
     def loses_more_than(self, share: float) -> bool:
-        """Whether more is lost than this share, and not by chance (three standard deviations)."""
-        spread = 3 * sqrt(max(0.0, share * (1 - share)) / max(1, self._packets))
-        return self.loss > share + spread
+        """Whether more is lost than this share, and not by chance."""
+        return self.loss > share + _by_chance(share, self._packets)
+
+    def lost_more_just_now(self, share: float) -> bool:
+        """Whether since the last report more was lost than is lost anyway, by this share, and not by chance."""
+        return self.latest_loss > share + 2 * self.background + _by_chance(self.background, self._latest_packets)
 
     def has_missed_most(self, report: Report) -> bool:
         """Whether less than half of what was sent since the last report has come."""
@@ -190,9 +194,15 @@ class Meter:
         got = min(1.0, max(0.0, (last.received - first.received) / self._packets))
         late = self._overtaking.late / self._packets
         self.loss = max(0.0, 1.0 - got - late) if self._knows_loss() else 0.0
-        latest = 1.0 - (last.received - before.received) / (last.newest - before.newest)
+        self._latest_packets = last.newest - before.newest
+        latest = 1.0 - (last.received - before.received) / self._latest_packets
         self.latest_loss = min(1.0, max(0.0, latest)) if self._jitter < _SWINGS_S else self.loss
         self.came = got * size / (last.at - first.at)
         self.sent = size / max(1e-6, last.sent_at - first.sent_at)
         if self.queueing < max(_EMPTY_S, self.high / 2):
             self.background += _BACKGROUND * (self.latest_loss - self.background)
+
+
+def _by_chance(share: float, packets: int) -> float:
+    """So much more than its usual share is seldom lost of so many packets: three standard deviations."""
+    return 3 * sqrt(max(0.0, share * (1 - share)) / max(1, packets))

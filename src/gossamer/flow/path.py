@@ -116,7 +116,7 @@ class Path:
     @property
     def overflows(self) -> bool:
         """Whether more was lost since the last report than is lost anyway."""
-        return self.meter.latest_loss > _LOSS_FULL + 2 * self.meter.background
+        return self.meter.lost_more_just_now(_LOSS_FULL)
 
     @property
     def is_overloaded(self) -> bool:

@@ -102,10 +102,14 @@ class RetryingNegativeGossip(NegativeGossip):
 
     def repair(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
         """Ask at once, or as soon as a packet that was only overtaken would be here."""
-        reordering = self._reordering.setdefault(sender, Reordering())
+        reordering = self._reordering.get(sender)
+        if reordering is None:
+            reordering = self._reordering[sender] = Reordering()
         reordering.gap_found(now, first, last)
         owner = owner_of(sender)
-        wait = min(reordering.tolerance(self.ladder.round_trips.shortest(owner)), self._patience(owner))
+        wait = reordering.tolerance(self.ladder.round_trips.shortest(owner))
+        if wait > 0:
+            wait = min(wait, self._patience(owner))
         if wait <= 0:
             super().repair(now, sender, first, last, out)
         else:
@@ -141,7 +145,9 @@ class RetryingNegativeGossip(NegativeGossip):
                 reordering.came_late(now, run[0].seqno)
             elif reordering is not None:
                 reordering.repaired()
-        if phase != FIRST_PASS and source in self._timed:
+        if phase == FIRST_PASS:
+            self._asking.arrived(len(run))
+        elif source in self._timed:
             self._measure(now, source, run[0])
 
     def repeated(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
