@@ -135,6 +135,44 @@ def test_what_a_killed_worker_had_not_done_goes_to_another():
     run(story())
 
 
+def test_what_a_killed_worker_had_not_done_goes_to_none_that_came_later():
+    async def story():
+        shared = settings(tuning={"suspect_after": 1.0})
+        async with joined(2, shared) as (publisher, worker):
+            heard = worker.subscribe("job", queue="workers")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
+            )
+            seen: list = []
+            late: list = []
+            tasks = [asyncio.create_task(work(heard, seen))]
+            try:
+                await agreed(heard, members=2)
+                done = []
+                for n in range(200):
+                    await publisher.publish_wait("job", b"%d" % n)
+                    await asyncio.sleep(0.001)
+                while len(done) < 20:
+                    done.append(int(await asyncio.wait_for(process.stdout.readline(), 30)))
+                async with gossamer.join(GROUP, shared) as newcomer:
+                    queue = newcomer.subscribe("job", queue="workers")
+                    tasks.append(asyncio.create_task(work(queue, late)))
+                    await agreed(heard, queue, members=3)
+                    process.kill()
+                    await process.wait()
+                    await agreed(heard, queue, members=2)
+                    await until(lambda: {*numbers(seen), *done} == set(range(200)))
+                    assert not late, "it came later"
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+            for task in tasks:
+                task.cancel()
+
+    run(story())
+
+
 def test_workers_come_and_go_and_nothing_is_left_undone():
     async def story():
         shared = settings()
@@ -214,7 +252,7 @@ def test_without_asyncio_it_is_the_same():
 
 
 def test_a_letter_is_what_it_was():
-    letter = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31)
+    letter = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31, {1: 3})
     assert unpack(pack(letter)) == letter
     for wrong in (b"", b"\x09", pack(letter)[:-1], pack(letter) + b"\0"):
         with pytest.raises(WireError):

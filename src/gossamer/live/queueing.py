@@ -55,6 +55,10 @@ class Worker:
         """Events whose turn has come; returns those that are ours."""
         return self.queue.arrived(events)
 
+    def lost(self, sender: int, last: int) -> None:
+        """These do not come here; perhaps they came to others."""
+        self.queue.lost(sender, last)
+
     def _give(self, events: list[Event]) -> None:
         """These are ours now, late."""
         subscription = self._subscription()
@@ -115,12 +119,15 @@ class Worker:
         self._report()
 
     def _seen(self) -> Horizon:
-        return self._parts.inbox.positions()
+        """How far we are with each sender; of one that has said nothing since we joined, what was before that."""
+        streams = self._parts.member.stack.streams
+        before = {sender: stream.start - 1 for sender, stream in streams.items() if stream.start > 0}
+        return before | self._parts.inbox.positions()
 
     def _report(self) -> None:
         seen = {sender: last for sender, last in self._seen().items() if self._told.get(sender) != last}
         report = self.queue.report(seen)
-        if self._others and (seen or report.taken or report.done):
+        if self._others and (seen or report.taken or report.done or report.since):
             letter = pack(QueueLetter(REPORT, self._id, self._number, *report))
             for member in self._others:
                 self._parts.mail.write(member, QUEUE, letter)
@@ -129,7 +136,7 @@ class Worker:
 
     def _write(self, to: int, kind: int) -> None:
         self._greeted.add(to)
-        letter = QueueLetter(kind, self._id, self._number, self._seen(), {}, {}, 0)
+        letter = QueueLetter(kind, self._id, self._number, self._seen(), {}, {}, 0, self.queue.since)
         self._parts.mail.write(to, QUEUE, pack(letter))
 
     def heard(self, source: int, letter: QueueLetter) -> None:
@@ -162,7 +169,7 @@ class Worker:
             del waiting[number]
 
     def _read(self, source: int, letter: QueueLetter) -> None:
-        report = Report(letter.seen, letter.taken, letter.done, letter.list_hash)
+        report = Report(letter.seen, letter.taken, letter.done, letter.list_hash, letter.since)
         self._give(self.queue.reported(source, report, self._seen()))
 
     def leave(self, member: int) -> None:
@@ -176,7 +183,7 @@ class Worker:
         self._timer.cancel()
         self._report()
         for member in self._others:
-            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0)))
+            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0, {})))
 
 
 class Queues:

@@ -1,7 +1,7 @@
 """What the members of a queue write to each other <-> the content of a letter.
 
-kind, 1 byte; then the queue, the number of the report, how far each sender was seen, packets taken, packets done, and
-the hash of the list of members, as `fields` writes them
+kind, 1 byte; then the queue, the number of the report, how far each sender was seen, packets taken, packets done, the
+hash of the list of members, and from which packet of each sender on the writer has them, as `fields` writes them
 """
 
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ _FIELDS: Final = (
     ("taken", PACKET_SETS),
     ("done", PACKET_SETS),
     ("list_hash", NUMBER),
+    ("since", HORIZON),
 )
 
 
@@ -31,6 +32,7 @@ class QueueLetter(NamedTuple):
     taken: PacketSets
     done: PacketSets
     list_hash: int
+    since: Horizon
 
 
 def pack(letter: QueueLetter) -> bytes:
