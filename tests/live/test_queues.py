@@ -173,6 +173,41 @@ def test_what_a_killed_worker_had_not_done_goes_to_none_that_came_later():
     run(story())
 
 
+def test_what_only_a_killed_worker_had_is_reported_to_those_that_came_later():
+    async def story():
+        shared = settings(tuning={"suspect_after": 1.0})
+        async with joined(1, shared) as (publisher,):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
+            )
+            try:
+                await until(lambda: len(publisher.members()) == 2)
+                done: list = []
+                at = 0
+                while len(done) < 20:  # it reads on, and acknowledges no more
+                    await publisher.publish_wait("job", b"%d" % at)
+                    at += 1
+                    with suppress(TimeoutError):
+                        done.append(int(await asyncio.wait_for(process.stdout.readline(), 0.05)))
+                first = (await publisher.publish_wait("job", b"not done")).seqno
+                await asyncio.sleep(0.2)
+                async with gossamer.join(GROUP, shared) as newcomer:
+                    heard = newcomer.subscribe("job", queue="workers")
+                    await agreed(heard, members=2)
+                    process.kill()
+                    await process.wait()
+                    lost = await asyncio.wait_for(anext(heard), 30)
+                    assert isinstance(lost, gossamer.Lost)
+                    assert lost.reason == "left undone by a worker that is gone"
+                    assert lost.last == first
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+
+    run(story())
+
+
 def test_workers_come_and_go_and_nothing_is_left_undone():
     async def story():
         shared = settings()

@@ -137,6 +137,29 @@ def test_until_all_know_who_has_what_an_event_may_be_done_twice_and_is_not_left_
     assert {e[4] for e in found} == theirs
 
 
+@pytest.mark.parametrize("dead", [(1,), (2,), (1, 2)])
+def test_what_nobody_has_any_more_is_reported_to_those_that_came_later(dead):
+    """Some of it was taken before the newcomer came, and some while it was there."""
+    members = [queue(me, (1, 2)) for me in (1, 2)]
+    taken = {m._me: [e[4] for e in m.arrived([event(9, n) for n in range(20)])] for m in members}
+    tell(members, {9: 19})
+    newcomer = queue(3, (1, 2, 3))
+    for m in members:
+        newcomer.has_in_hand(m._me, m.in_hand())
+        newcomer.reported(m._me, m.report({9: 19})._replace(since=dict(m.since)), {})
+    for m in members:
+        taken[m._me] += [e[4] for e in m.arrived([event(9, n) for n in range(20, 30)])]
+        for seqno in taken[m._me][::2]:
+            m.done(9, seqno)
+    newcomer.arrived([event(9, 30)])
+    tell([*members, newcomer], {9: 30})
+    alive = [me for me in (1, 2) if me not in dead]
+    assert all(e[4] == 30 for e in newcomer.members_are((*alive, 3))), "it has no more"
+    left = sorted(n for me in dead for n in taken[me][1::2]) if not alive else []
+    assert sorted(newcomer.left_undone().get(9, ())) == left
+    assert newcomer.left_undone() == {}, "told once"
+
+
 def test_a_report_that_comes_before_the_packet_counts():
     one, two = queue(1, (1, 2)), queue(2, (1, 2))
     seqno = next(n for n in range(9) if one.members[(n + 9) % 2] == 2)

@@ -12,7 +12,7 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import QUEUE, Mail
 from gossamer.live.member import Member
-from gossamer.live.subscription import Item, Subscription
+from gossamer.live.subscription import Item, Lost, Subscription
 from gossamer.pubsub.queue import By, Queue, Report
 from gossamer.pubsub.unread import Unread, count_places
 from gossamer.wire.events import Event
@@ -22,6 +22,7 @@ _REPORT_S = 0.05
 _NAME_BYTES_MAX = 200
 _REPORTS_MAX = 1000
 """Reports of one member that may wait for one before them."""
+_LEFT_UNDONE = "left undone by a worker that is gone"
 
 
 class Worker:
@@ -136,7 +137,8 @@ class Worker:
 
     def _write(self, to: int, kind: int) -> None:
         self._greeted.add(to)
-        letter = QueueLetter(kind, self._id, self._number, self._seen(), {}, {}, 0, self.queue.since)
+        in_hand = self.queue.in_hand() if kind == WELCOME else {}
+        letter = QueueLetter(kind, self._id, self._number, self._seen(), in_hand, {}, 0, self.queue.since)
         self._parts.mail.write(to, QUEUE, pack(letter))
 
     def heard(self, source: int, letter: QueueLetter) -> None:
@@ -154,8 +156,10 @@ class Worker:
             if is_new or letter.kind == HELLO:
                 self._report()  # what it is not told
                 self._write(source, WELCOME)
-            self._give(self.queue.members_are(self._others))
-            self._read(source, letter)
+            self._members_changed()
+            if letter.kind == WELCOME and letter.number == self._others[source]:  # else reports have said more since
+                self.queue.has_in_hand(source, letter.taken)
+            self._read(source, letter._replace(taken={}))
         self._go_on(source)
 
     def _go_on(self, source: int) -> None:
@@ -176,7 +180,16 @@ class Worker:
         """A member is no longer in the queue: what it had not done goes to others."""
         self._waiting.pop(member, None)
         if self._others.pop(member, None) is not None:
-            self._give(self.queue.members_are(self._others))
+            self._members_changed()
+
+    def _members_changed(self) -> None:
+        self._give(self.queue.members_are(self._others))
+        subscription = self._subscription()
+        for sender, numbers in self.queue.left_undone().items():
+            self._parts.member.stats[_LEFT_UNDONE] += len(numbers)
+            for first, last in numbers.ranges():
+                if subscription is not None:
+                    subscription.offer_loss(Lost(sender, first, last, _LEFT_UNDONE))
 
     def stop(self) -> None:
         """Tell the others that we are out of it."""

@@ -5,17 +5,19 @@ may take the same event, or nobody. Therefore members report what they have seen
 supposed to have, it has *claimed* once it reports it as taken. If it reports that it has seen it, and does not claim
 it, it is an *orphan*, which the rule gives to one of the members that have it: each says from which packet of each
 sender on it was there, and one that came later could not do what it never got. What a member that left had not done
-becomes an orphan. So an event is handled at least once as long as one member of the queue that heard it is there.
+becomes an orphan. So an event is handled at least once as long as one member of the queue that heard it is there. If
+none is, those that came later, which know what others have in hand, report it as lost.
 """
 
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
-from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, union
 from gossamer.core.ranges import RangeSet
 
 By = Literal["any", "sender", "key"]
@@ -23,6 +25,8 @@ T = TypeVar("T", bound=tuple[Any, ...])
 _SEQNO = itemgetter(4)
 _CHOICES_MAX = 10_000
 _AHEAD_MAX = 100_000
+_IN_HAND_MAX = 20_000
+"""Packets of which a new member is told that we have them in hand: they have to fit into a letter."""
 
 
 class Report(NamedTuple):
@@ -75,6 +79,8 @@ class Queue(Generic[T]):
         """By sender: from this packet on we have all that the queue gets."""
         self._since_of: dict[int, Horizon] = {me: self.since}
         self._since_news: Horizon = {}
+        self._in_hand_of: dict[int, PacketSets] = {}  # what others have in hand that was sent before we came
+        self._left_undone: PacketSets = {}
         self._choices: dict[Any, int] = {}
         self._taken: PacketSets = {}
         self._done: PacketSets = {}
@@ -200,6 +206,13 @@ class Queue(Generic[T]):
         self._tidy()
         return report
 
+    def in_hand(self) -> PacketSets:
+        """Packets of which events are ours, and not done."""
+        packets: PacketSets = {}
+        for sender, seqno in islice(self._undone, _IN_HAND_MAX):
+            packets.setdefault(sender, RangeSet()).add(seqno)
+        return packets
+
     def _tidy(self) -> None:
         """Forget places of packets that are done."""
         while self._oldest and self._oldest[0][1] not in self._open.get(self._oldest[0][0], {}):
@@ -209,6 +222,7 @@ class Queue(Generic[T]):
 
     def reported(self, source: int, report: Report, seen: Horizon) -> list[T]:
         """Another member says how far it is; its reports come in order. We have seen everything up to `seen`."""
+        self.has_in_hand(source, difference(union(self._in_hand_of.get(source, {}), report.taken), report.done))
         if self._by != "key" or report.list_hash == self._hash:  # else it has chosen differently, and may lack some
             for taken, done in ((report.taken, False), (report.done, True)):
                 for sender, numbers in taken.items():
@@ -216,6 +230,18 @@ class Queue(Generic[T]):
                         self._told(source, sender, seqno, done, seen)
         self._seen_by[source] = {**self._seen_by.get(source, {}), **report.seen}
         return self._find_orphans(source, report.seen) + self._came_to_have(source, report.since)
+
+    def has_in_hand(self, source: int, packets: PacketSets) -> None:
+        """Another has taken these, and not done them. What came to us, too, is ours to keep, not to report."""
+        theirs: PacketSets = {}
+        for sender, numbers in packets.items():
+            put(theirs, sender, _below(numbers, self.since.get(sender)))
+        self._in_hand_of[source] = theirs
+
+    def left_undone(self) -> PacketSets:
+        """What members that left had not done, and no other has; it is told once."""
+        left, self._left_undone = self._left_undone, {}
+        return left
 
     def _told(self, source: int, sender: int, seqno: int, done: bool, seen: Horizon) -> None:
         if seqno <= seen.get(sender, -1):
@@ -257,7 +283,17 @@ class Queue(Generic[T]):
         self._choices.clear()
         self._seen_by = {member: seen for member, seen in self._seen_by.items() if member in self.members}
         self._since_of = {member: since for member, since in self._since_of.items() if member in self.members}
+        for gone in sorted(self._in_hand_of.keys() - {*self.members}):
+            self._has_left(self._in_hand_of.pop(gone))
         return self._give_orphans_away(list(self._open.values()))
+
+    def _has_left(self, in_hand: PacketSets) -> None:
+        for sender, numbers in in_hand.items():
+            firsts = [since[sender] for since in self._since_of.values() if sender in since]
+            left = _below(numbers, min(firsts, default=None))
+            for seqno in self._open.get(sender, ()):  # what we have is taken over
+                left.discard(seqno, seqno)
+            self._left_undone = union(self._left_undone, {sender: left} if left else {})
 
     def _give_orphans_away(self, of_senders: list[dict[int, list[Share[T]]]]) -> list[T]:
         mine: list[T] = []
@@ -288,6 +324,13 @@ class Queue(Generic[T]):
 def _highest(key: Any, members: tuple[int, ...]) -> int:
     text = f"{key}/".encode()
     return max(members, key=lambda member: (crc32(b"%d" % member, crc32(text)), member))
+
+
+def _below(numbers: RangeSet, end: int | None) -> RangeSet:
+    below = numbers.copy()
+    if end is not None and numbers:
+        below.discard(end, max(end, numbers.ranges()[-1][1]))
+    return below
 
 
 def _hash_of(members: tuple[int, ...]) -> int:

@@ -23,7 +23,10 @@ _FIELDS: Final = (
 
 
 class QueueLetter(NamedTuple):
-    """`HELLO` asks for a `WELCOME`; both say with which `number` the reports to the other begin."""
+    """`HELLO` asks for a `WELCOME`; both say with which `number` the reports to the other begin.
+
+    A `WELCOME` also says, as `taken`, all that the writer has in hand.
+    """
 
     kind: int
     queue: bytes
