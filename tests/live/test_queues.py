@@ -13,7 +13,7 @@ import pytest
 import gossamer
 from gossamer.core.ranges import RangeSet
 from gossamer.wire import WireError
-from gossamer.wire.queue_letters import REPORT, QueueLetter, pack, unpack
+from gossamer.wire.queue_letters import BYE, REPORT, QueueLetter, pack, unpack
 from tests.live.members import GROUP, joined, run, settings, until
 
 
@@ -226,6 +226,24 @@ def test_workers_come_and_go_and_nothing_is_left_undone():
             await until(lambda: set(numbers(seen)) == set(range(published)))
             for task in tasks:
                 task.cancel()
+
+    run(story())
+
+
+def test_a_worker_that_has_come_back_before_its_farewell_has_left_what_it_had():
+    async def story():
+        async with joined(3, settings()) as (publisher, one, two):
+            heard, other = one.subscribe("job", queue="w"), two.subscribe("job", queue="w")
+            await agreed(heard, other, members=2)
+            for n in range(20):
+                await publisher.publish_wait("job", b"%d" % n)
+                await asyncio.sleep(0)
+            await until(lambda: heard.waiting + other.waiting == 20 and other.waiting > 0)
+            await asyncio.sleep(0.2)
+            letter = QueueLetter(BYE, heard.queue._id, 0, {}, {}, {}, 0, {})
+            heard.queue.heard(two.me, letter)  # letters have no order: of an earlier subscription
+            await until(lambda: heard.waiting == 20)
+            await agreed(heard, other, members=2)
 
     run(story())
 

@@ -144,8 +144,10 @@ class Worker:
     def heard(self, source: int, letter: QueueLetter) -> None:
         """Another member of the queue, or one that wants to know who is in it."""
         if letter.kind == BYE:
-            if letter.number >= self._others.get(source, 0):  # else it has come back meanwhile
-                self.leave(source)
+            has_come_back = letter.number < self._others.get(source, 0)  # letters have no order
+            self.leave(source)
+            if has_come_back:
+                self._write(source, HELLO)
         elif letter.kind == REPORT:
             waiting = self._waiting.setdefault(source, {})
             if len(waiting) < _REPORTS_MAX:
