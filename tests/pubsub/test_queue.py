@@ -160,6 +160,22 @@ def test_what_nobody_has_any_more_is_reported_to_those_that_came_later(dead):
     assert newcomer.left_undone() == {}, "told once"
 
 
+def test_of_a_sender_that_is_gone_is_known_who_has_what_until_that_is_done():
+    one = queue(1, (1, 2))
+    for sender in (8, 9):
+        one.arrived([event(sender, 0), event(sender, 1)])
+    one.forget_but({8})
+    assert set(one.since) == {8, 9}
+    two = queue(2, (1, 2))
+    two.arrived([event(9, 0), event(9, 1)])
+    for member in (one, two):
+        for seqno in (0, 1):
+            member.done(9, seqno)
+    tell([one, two], {9: 1})
+    one.forget_but({8})
+    assert set(one.since) == {8}
+
+
 def test_a_report_that_comes_before_the_packet_counts():
     one, two = queue(1, (1, 2)), queue(2, (1, 2))
     seqno = next(n for n in range(9) if one.members[(n + 9) % 2] == 2)

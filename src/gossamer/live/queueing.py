@@ -137,8 +137,10 @@ class Worker:
 
     def _write(self, to: int, kind: int) -> None:
         self._greeted.add(to)
+        seen = self._seen()
+        self.queue.forget_but(seen)
         in_hand = self.queue.in_hand() if kind == WELCOME else {}
-        letter = QueueLetter(kind, self._id, self._number, self._seen(), in_hand, {}, 0, self.queue.since)
+        letter = QueueLetter(kind, self._id, self._number, seen, in_hand, {}, 0, self.queue.since)
         self._parts.mail.write(to, QUEUE, pack(letter))
 
     def heard(self, source: int, letter: QueueLetter) -> None:
