@@ -11,6 +11,7 @@ import pytest
 
 import gossamer
 from gossamer.live.logger_group import logger
+from gossamer.live.mail import COMMITTED
 from gossamer.live.readers import SUBSCRIBER
 from gossamer.store import open_store
 from tests.live.members import GROUP, joined, payloads, run, settings, until
@@ -218,6 +219,32 @@ def test_a_reader_that_was_killed_is_replaced_soon_and_nothing_is_lost(tmp_path)
                 begins = int(items[0])
                 assert items == numbered(begins, 110 - begins)
                 assert begins > last - 15
+
+    run(story())
+
+
+def test_a_commit_that_was_lost_with_a_killed_logger_is_repeated(tmp_path):
+    """The logger had the letter and was killed before it kept the commit; it comes back as the same member."""
+
+    async def story():
+        shared = settings()
+        async with (
+            logger(GROUP, tmp_path / "log", shared),
+            gossamer.join(GROUP, shared) as publisher,
+            gossamer.join(GROUP, shared) as reader,
+        ):
+            await until(lambda: publisher.loggers() and reader.loggers())
+            heard = reader.subscribe("bill", durable="billing", start="beginning")
+            await publish(publisher, 0, 50)
+            await read(heard, 30)
+            parts = heard.acks._parts
+            unanswered: list = []
+            parts.mail.on(COMMITTED, lambda *answer: unanswered.append(answer))
+            await heard.commit()
+            await until(lambda: unanswered)
+            parts.mail.on(COMMITTED, parts._committed)
+            await read(heard, 20)
+            await heard.commit(wait=True, timeout=10)
 
     run(story())
 

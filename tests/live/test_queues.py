@@ -13,7 +13,7 @@ import pytest
 import gossamer
 from gossamer.core.ranges import RangeSet
 from gossamer.wire import WireError
-from gossamer.wire.queue_letters import REPORT, QueueLetter, pack, unpack
+from gossamer.wire.queue_letters import BYE, REPORT, QueueLetter, pack, unpack
 from tests.live.members import GROUP, joined, run, settings, until
 
 
@@ -135,6 +135,79 @@ def test_what_a_killed_worker_had_not_done_goes_to_another():
     run(story())
 
 
+def test_what_a_killed_worker_had_not_done_goes_to_none_that_came_later():
+    async def story():
+        shared = settings(tuning={"suspect_after": 1.0})
+        async with joined(2, shared) as (publisher, worker):
+            heard = worker.subscribe("job", queue="workers")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
+            )
+            seen: list = []
+            late: list = []
+            tasks = [asyncio.create_task(work(heard, seen))]
+            try:
+                await agreed(heard, members=2)
+                done = []
+                for n in range(200):
+                    await publisher.publish_wait("job", b"%d" % n)
+                    await asyncio.sleep(0.001)
+                while len(done) < 20:
+                    done.append(int(await asyncio.wait_for(process.stdout.readline(), 30)))
+                async with gossamer.join(GROUP, shared) as newcomer:
+                    queue = newcomer.subscribe("job", queue="workers")
+                    tasks.append(asyncio.create_task(work(queue, late)))
+                    await agreed(heard, queue, members=3)
+                    process.kill()
+                    await process.wait()
+                    await agreed(heard, queue, members=2)
+                    await until(lambda: {*numbers(seen), *done} == set(range(200)))
+                    assert not late, "it came later"
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+            for task in tasks:
+                task.cancel()
+
+    run(story())
+
+
+def test_what_only_a_killed_worker_had_is_reported_to_those_that_came_later():
+    async def story():
+        shared = settings(tuning={"suspect_after": 1.0})
+        async with joined(1, shared) as (publisher,):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
+            )
+            try:
+                await until(lambda: len(publisher.members()) == 2)
+                done: list = []
+                at = 0
+                while len(done) < 20:  # it reads on, and acknowledges no more
+                    await publisher.publish_wait("job", b"%d" % at)
+                    at += 1
+                    with suppress(TimeoutError):
+                        done.append(int(await asyncio.wait_for(process.stdout.readline(), 0.05)))
+                first = (await publisher.publish_wait("job", b"not done")).seqno
+                await asyncio.sleep(0.2)
+                async with gossamer.join(GROUP, shared) as newcomer:
+                    heard = newcomer.subscribe("job", queue="workers")
+                    await agreed(heard, members=2)
+                    process.kill()
+                    await process.wait()
+                    lost = await asyncio.wait_for(anext(heard), 30)
+                    assert isinstance(lost, gossamer.Lost)
+                    assert lost.reason == "left undone by a worker that is gone"
+                    assert lost.last == first
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+
+    run(story())
+
+
 def test_workers_come_and_go_and_nothing_is_left_undone():
     async def story():
         shared = settings()
@@ -153,6 +226,24 @@ def test_workers_come_and_go_and_nothing_is_left_undone():
             await until(lambda: set(numbers(seen)) == set(range(published)))
             for task in tasks:
                 task.cancel()
+
+    run(story())
+
+
+def test_a_worker_that_has_come_back_before_its_farewell_has_left_what_it_had():
+    async def story():
+        async with joined(3, settings()) as (publisher, one, two):
+            heard, other = one.subscribe("job", queue="w"), two.subscribe("job", queue="w")
+            await agreed(heard, other, members=2)
+            for n in range(20):
+                await publisher.publish_wait("job", b"%d" % n)
+                await asyncio.sleep(0)
+            await until(lambda: heard.waiting + other.waiting == 20 and other.waiting > 0)
+            await asyncio.sleep(0.2)
+            letter = QueueLetter(BYE, heard.queue._id, 0, {}, {}, {}, 0, {})
+            heard.queue.heard(two.me, letter)  # letters have no order: of an earlier subscription
+            await until(lambda: heard.waiting == 20)
+            await agreed(heard, other, members=2)
 
     run(story())
 
@@ -214,7 +305,7 @@ def test_without_asyncio_it_is_the_same():
 
 
 def test_a_letter_is_what_it_was():
-    letter = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31)
+    letter = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31, {1: 3})
     assert unpack(pack(letter)) == letter
     for wrong in (b"", b"\x09", pack(letter)[:-1], pack(letter) + b"\0"):
         with pytest.raises(WireError):

@@ -63,6 +63,7 @@ class Durable:
         self._uncounted: list[tuple[Taken, int | None]] | None = []  # read one by one, not committed: how many
         self._batched = False  # whether anything was read in batches since a commit
         self._sent: dict[int, int] = {}  # by logger: the last commit that it was told
+        self._told_at: dict[int, float] = {}  # by logger: when that was
         self._kept: dict[int, int] = {}  # by logger: the last commit that it has
         self._news = asyncio.Event()
         self._soon: asyncio.TimerHandle | None = None
@@ -187,7 +188,7 @@ class Durable:
         if self._outcome() not in (None, "granted") or monotonic() > self._asked_at + RENEW_S:
             self._ask(renews=True)
         for logger in self._parts.loggers():  # one may have come back
-            if self._sent.get(logger, 0) < self._number:
+            if self._kept.get(logger, 0) < self._number:
                 self._tell(logger)
 
     # Committing.
@@ -296,9 +297,14 @@ class Durable:
             self._tell(logger)
 
     def _tell(self, logger: int) -> None:
-        """Tell a logger how far we are, unless it has not answered yet: then it is told the latest when it has."""
-        if self._sent.get(logger, 0) > self._kept.get(logger, 0):
+        """Tell a logger how far we are, unless it has not answered yet: then it is told the latest when it has.
+
+        One that was killed before it answered may be back as the same member, and is told again after a while.
+        """
+        is_asked = self._sent.get(logger, 0) > self._kept.get(logger, 0)
+        if is_asked and monotonic() < self._told_at[logger] + RENEW_S:
             return
+        self._told_at[logger] = monotonic()
         self._sent[logger] = self._number
         told = {"name": self.name, "number": self._number, "positions": texts(self._committed)}
         self._parts.mail.write(logger, COMMIT, json.dumps(told).encode())

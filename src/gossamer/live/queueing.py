@@ -12,7 +12,7 @@ from gossamer.live.inbox import Inbox
 from gossamer.live.ledger import known_members
 from gossamer.live.mail import QUEUE, Mail
 from gossamer.live.member import Member
-from gossamer.live.subscription import Item, Subscription
+from gossamer.live.subscription import Item, Lost, Subscription
 from gossamer.pubsub.queue import By, Queue, Report
 from gossamer.pubsub.unread import Unread, count_places
 from gossamer.wire.events import Event
@@ -22,6 +22,7 @@ _REPORT_S = 0.05
 _NAME_BYTES_MAX = 200
 _REPORTS_MAX = 1000
 """Reports of one member that may wait for one before them."""
+_LEFT_UNDONE = "left undone by a worker that is gone"
 
 
 class Worker:
@@ -54,6 +55,10 @@ class Worker:
     def arrived(self, events: list[Event]) -> list[Event]:
         """Events whose turn has come; returns those that are ours."""
         return self.queue.arrived(events)
+
+    def lost(self, sender: int, last: int) -> None:
+        """These do not come here; perhaps they came to others."""
+        self.queue.lost(sender, last)
 
     def _give(self, events: list[Event]) -> None:
         """These are ours now, late."""
@@ -115,12 +120,15 @@ class Worker:
         self._report()
 
     def _seen(self) -> Horizon:
-        return self._parts.inbox.positions()
+        """How far we are with each sender; of one that has said nothing since we joined, what was before that."""
+        streams = self._parts.member.stack.streams
+        before = {sender: stream.start - 1 for sender, stream in streams.items() if stream.start > 0}
+        return before | self._parts.inbox.positions()
 
     def _report(self) -> None:
         seen = {sender: last for sender, last in self._seen().items() if self._told.get(sender) != last}
         report = self.queue.report(seen)
-        if self._others and (seen or report.taken or report.done):
+        if self._others and (seen or report.taken or report.done or report.since):
             letter = pack(QueueLetter(REPORT, self._id, self._number, *report))
             for member in self._others:
                 self._parts.mail.write(member, QUEUE, letter)
@@ -129,14 +137,19 @@ class Worker:
 
     def _write(self, to: int, kind: int) -> None:
         self._greeted.add(to)
-        letter = QueueLetter(kind, self._id, self._number, self._seen(), {}, {}, 0)
+        seen = self._seen()
+        self.queue.forget_but(seen)
+        in_hand = self.queue.in_hand() if kind == WELCOME else {}
+        letter = QueueLetter(kind, self._id, self._number, seen, in_hand, {}, 0, self.queue.since)
         self._parts.mail.write(to, QUEUE, pack(letter))
 
     def heard(self, source: int, letter: QueueLetter) -> None:
         """Another member of the queue, or one that wants to know who is in it."""
         if letter.kind == BYE:
-            if letter.number >= self._others.get(source, 0):  # else it has come back meanwhile
-                self.leave(source)
+            has_come_back = letter.number < self._others.get(source, 0)  # letters have no order
+            self.leave(source)
+            if has_come_back:
+                self._write(source, HELLO)
         elif letter.kind == REPORT:
             waiting = self._waiting.setdefault(source, {})
             if len(waiting) < _REPORTS_MAX:
@@ -147,8 +160,10 @@ class Worker:
             if is_new or letter.kind == HELLO:
                 self._report()  # what it is not told
                 self._write(source, WELCOME)
-            self._give(self.queue.members_are(self._others))
-            self._read(source, letter)
+            self._members_changed()
+            if letter.kind == WELCOME and letter.number == self._others[source]:  # else reports have said more since
+                self.queue.has_in_hand(source, letter.taken)
+            self._read(source, letter._replace(taken={}))
         self._go_on(source)
 
     def _go_on(self, source: int) -> None:
@@ -162,21 +177,30 @@ class Worker:
             del waiting[number]
 
     def _read(self, source: int, letter: QueueLetter) -> None:
-        report = Report(letter.seen, letter.taken, letter.done, letter.list_hash)
+        report = Report(letter.seen, letter.taken, letter.done, letter.list_hash, letter.since)
         self._give(self.queue.reported(source, report, self._seen()))
 
     def leave(self, member: int) -> None:
         """A member is no longer in the queue: what it had not done goes to others."""
         self._waiting.pop(member, None)
         if self._others.pop(member, None) is not None:
-            self._give(self.queue.members_are(self._others))
+            self._members_changed()
+
+    def _members_changed(self) -> None:
+        self._give(self.queue.members_are(self._others))
+        subscription = self._subscription()
+        for sender, numbers in self.queue.left_undone().items():
+            self._parts.member.stats[_LEFT_UNDONE] += len(numbers)
+            for first, last in numbers.ranges():
+                if subscription is not None:
+                    subscription.offer_loss(Lost(sender, first, last, _LEFT_UNDONE))
 
     def stop(self) -> None:
         """Tell the others that we are out of it."""
         self._timer.cancel()
         self._report()
         for member in self._others:
-            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0)))
+            self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0, {})))
 
 
 class Queues:

@@ -202,6 +202,8 @@ class Subscription:
 
     def offer_loss(self, lost: Lost) -> None:
         """Take a loss, if losses are wanted."""
+        if self.queue is not None:
+            self.queue.lost(lost.sender, lost.last)
         if not self._reports or (self.is_full and self._refuses(*lost)):
             return
         (self._items if self._early is None else self._early).append(lost)

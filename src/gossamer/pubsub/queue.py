@@ -3,18 +3,21 @@
 Everybody applies the same rule to the same list of members, so mostly they agree. While lists differ for a moment, two
 may take the same event, or nobody. Therefore members report what they have seen, taken and done. What another is
 supposed to have, it has *claimed* once it reports it as taken. If it reports that it has seen it, and does not claim
-it, it is an *orphan*, which the rule gives to one of the members there are now. What a member that left had not done
-goes to another. So an event is handled at least once as long as one member of the queue that heard it is there.
+it, it is an *orphan*, which the rule gives to one of the members that have it: each says from which packet of each
+sender on it was there, and one that came later could not do what it never got. What a member that left had not done
+becomes an orphan. So an event is handled at least once as long as one member of the queue that heard it is there. If
+none is, those that came later, which know what others have in hand, report it as lost.
 """
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
-from gossamer.core.packet_sets import Horizon, PacketSets
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, union
 from gossamer.core.ranges import RangeSet
 
 By = Literal["any", "sender", "key"]
@@ -22,6 +25,8 @@ T = TypeVar("T", bound=tuple[Any, ...])
 _SEQNO = itemgetter(4)
 _CHOICES_MAX = 10_000
 _AHEAD_MAX = 100_000
+_IN_HAND_MAX = 20_000
+"""Packets of which a new member is told that we have them in hand: they have to fit into a letter."""
 
 
 class Report(NamedTuple):
@@ -32,6 +37,8 @@ class Report(NamedTuple):
     done: PacketSets
     list_hash: int
     """Of the members by which it has chosen."""
+    since: Horizon
+    """From which packet of each sender on it has all that the queue gets, as far as that is new."""
 
 
 class Share(Generic[T]):
@@ -68,6 +75,12 @@ class Queue(Generic[T]):
         self._undone: dict[tuple[int, int], int] = {}  # by packet: how many of our events are not done
         self._ahead: dict[tuple[int, int], dict[int, bool]] = {}  # packets not here yet: who claims them, and are done
         self._seen_by: dict[int, Horizon] = {}
+        self.since: Horizon = {}
+        """By sender: from this packet on we have all that the queue gets."""
+        self._since_of: dict[int, Horizon] = {me: self.since}
+        self._since_news: Horizon = {}
+        self._in_hand_of: dict[int, PacketSets] = {}  # what others have in hand that was sent before we came
+        self._left_undone: PacketSets = {}
         self._choices: dict[Any, int] = {}
         self._taken: PacketSets = {}
         self._done: PacketSets = {}
@@ -88,6 +101,8 @@ class Queue(Generic[T]):
 
     def _arrived(self, sender: int, seqno: int, events: list[T]) -> list[T]:
         mine: list[T] = []
+        if sender not in self.since:
+            self.since[sender] = self._since_news[sender] = seqno
         for owner, some in self._split(sender, seqno, events):
             share = Share(owner, sender, seqno, some)
             if owner == self._me:
@@ -108,26 +123,40 @@ class Queue(Generic[T]):
                 mine += self._give_away(share)
         return mine
 
-    def _split(self, sender: int, seqno: int, events: list[T]) -> list[tuple[int, list[T]]]:
+    def lost(self, sender: int, last: int) -> None:
+        """Packets up to this one do not come: what is older than the gap is better left to others that have it all."""
+        if self.since.get(sender, last + 1) <= last:
+            self.since[sender] = self._since_news[sender] = last + 1
+
+    def _split(
+        self, sender: int, seqno: int, events: list[T], among: tuple[int, ...] = ()
+    ) -> list[tuple[int, list[T]]]:
+        """Whose these are: of all members, or of some."""
         if self._by == "any":
-            return [(self.members[(seqno + sender) % len(self.members)], events)]
+            members = among or self.members
+            return [(members[(seqno + sender) % len(members)], events)]
         if self._by == "sender":
-            return [(self._chosen(sender), events)]
+            return [(self._chosen(sender, among), events)]
         shares: dict[int, list[T]] = {}
         for event in events:
-            shares.setdefault(self._chosen(self._key_of(event) or sender), []).append(event)
+            shares.setdefault(self._chosen(self._key_of(event) or sender, among), []).append(event)
         return list(shares.items())
 
-    def _chosen(self, key: Any) -> int:
+    def _chosen(self, key: Any, among: tuple[int, ...] = ()) -> int:
         """The member with the highest hash for this key: if another comes or goes, few keys change their member."""
+        if among and among != self.members:
+            return _highest(key, among)
         found = self._choices.get(key)
         if found is None:
             if len(self._choices) >= _CHOICES_MAX:
                 self._choices.clear()
-            text = f"{key}/".encode()
-            found = max(self.members, key=lambda member: (crc32(b"%d" % member, crc32(text)), member))
-            self._choices[key] = found
+            found = self._choices[key] = _highest(key, self.members)
         return found
+
+    def _having(self, sender: int, seqno: int) -> tuple[int, ...]:
+        """The members that have this packet, as all know; if nobody says so, we who have it do it."""
+        having = [member for member in self.members if self._since_of.get(member, {}).get(sender, seqno + 1) <= seqno]
+        return tuple(having) or (self._me,)
 
     def _take(self, share: Share[T]) -> list[T]:
         share.owner, share.claimed, share.orphan = self._me, True, False
@@ -172,10 +201,17 @@ class Queue(Generic[T]):
 
     def report(self, seen: Horizon) -> Report:
         """What to tell the others: everything up to `seen` has been looked at here."""
-        report = Report(seen, self._taken, self._done, self._hash)
-        self._taken, self._done = {}, {}
+        report = Report(seen, self._taken, self._done, self._hash, self._since_news)
+        self._taken, self._done, self._since_news = {}, {}, {}
         self._tidy()
         return report
+
+    def in_hand(self) -> PacketSets:
+        """Packets of which events are ours, and not done."""
+        packets: PacketSets = {}
+        for sender, seqno in islice(self._undone, _IN_HAND_MAX):
+            packets.setdefault(sender, RangeSet()).add(seqno)
+        return packets
 
     def _tidy(self) -> None:
         """Forget places of packets that are done."""
@@ -186,13 +222,32 @@ class Queue(Generic[T]):
 
     def reported(self, source: int, report: Report, seen: Horizon) -> list[T]:
         """Another member says how far it is; its reports come in order. We have seen everything up to `seen`."""
+        self.has_in_hand(source, difference(union(self._in_hand_of.get(source, {}), report.taken), report.done))
         if self._by != "key" or report.list_hash == self._hash:  # else it has chosen differently, and may lack some
             for taken, done in ((report.taken, False), (report.done, True)):
                 for sender, numbers in taken.items():
                     for seqno in numbers:
                         self._told(source, sender, seqno, done, seen)
         self._seen_by[source] = {**self._seen_by.get(source, {}), **report.seen}
-        return self._find_orphans(source, report.seen)
+        return self._find_orphans(source, report.seen) + self._came_to_have(source, report.since)
+
+    def has_in_hand(self, source: int, packets: PacketSets) -> None:
+        """Another has taken these, and not done them. What came to us, too, is ours to keep, not to report."""
+        theirs: PacketSets = {}
+        for sender, numbers in packets.items():
+            put(theirs, sender, _below(numbers, self.since.get(sender)))
+        self._in_hand_of[source] = theirs
+
+    def left_undone(self) -> PacketSets:
+        """What members that left had not done, and no other has; it is told once."""
+        left, self._left_undone = self._left_undone, {}
+        return left
+
+    def forget_but(self, senders: Container[int]) -> None:
+        """Nothing more comes from any other sender, so who has what of it matters only while it is not done."""
+        for since in self._since_of.values():
+            for sender in [one for one in since if one not in senders and one not in self._open]:
+                del since[sender]
 
     def _told(self, source: int, sender: int, seqno: int, done: bool, seen: Horizon) -> None:
         if seqno <= seen.get(sender, -1):
@@ -218,6 +273,13 @@ class Queue(Generic[T]):
                         mine += self._give_away(share)
         return mine
 
+    def _came_to_have(self, source: int, since: Horizon) -> list[T]:
+        """It has these, or no longer: orphans may be another's now."""
+        had = self._since_of.setdefault(source, {})
+        news = {sender: first for sender, first in since.items() if first > had.get(sender, -1)}
+        had.update(news)
+        return self._give_orphans_away([self._open[sender] for sender in news if sender in self._open])
+
     def members_are(self, members: Iterable[int]) -> list[T]:
         """The members of the queue are others now: what those that left had not done goes to others."""
         before, self.members = self.members, tuple(sorted({*members, self._me}))
@@ -226,8 +288,22 @@ class Queue(Generic[T]):
         self._hash = _hash_of(self.members)
         self._choices.clear()
         self._seen_by = {member: seen for member, seen in self._seen_by.items() if member in self.members}
+        self._since_of = {member: since for member, since in self._since_of.items() if member in self.members}
+        for gone in sorted(self._in_hand_of.keys() - {*self.members}):
+            self._has_left(self._in_hand_of.pop(gone))
+        return self._give_orphans_away(list(self._open.values()))
+
+    def _has_left(self, in_hand: PacketSets) -> None:
+        for sender, numbers in in_hand.items():
+            firsts = [since[sender] for since in self._since_of.values() if sender in since]
+            left = _below(numbers, min(firsts, default=None))
+            for seqno in self._open.get(sender, ()):  # what we have is taken over
+                left.discard(seqno, seqno)
+            self._left_undone = union(self._left_undone, {sender: left} if left else {})
+
+    def _give_orphans_away(self, of_senders: list[dict[int, list[Share[T]]]]) -> list[T]:
         mine: list[T] = []
-        for packets in list(self._open.values()):
+        for packets in of_senders:
             for shares in list(packets.values()):
                 for share in list(shares):
                     if share.orphan or share.owner not in self.members:
@@ -236,8 +312,9 @@ class Queue(Generic[T]):
         return mine
 
     def _give_away(self, share: Share[T]) -> list[T]:
-        """By the rule, as it is now; another that it goes to finds that out for itself."""
-        parts = self._split(share.sender, share.seqno, share.events)
+        """To one that has it, by the rule, as it is now; another that it goes to finds that out for itself."""
+        among = self._having(share.sender, share.seqno)
+        parts = self._split(share.sender, share.seqno, share.events, among)
         shares = self._open[share.sender][share.seqno]
         shares.remove(share)
         mine: list[T] = []
@@ -248,6 +325,18 @@ class Queue(Generic[T]):
             if owner == self._me:
                 mine += self._take(part)
         return mine
+
+
+def _highest(key: Any, members: tuple[int, ...]) -> int:
+    text = f"{key}/".encode()
+    return max(members, key=lambda member: (crc32(b"%d" % member, crc32(text)), member))
+
+
+def _below(numbers: RangeSet, end: int | None) -> RangeSet:
+    below = numbers.copy()
+    if end is not None and numbers:
+        below.discard(end, max(end, numbers.ranges()[-1][1]))
+    return below
 
 
 def _hash_of(members: tuple[int, ...]) -> int:

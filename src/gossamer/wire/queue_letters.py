@@ -1,7 +1,7 @@
 """What the members of a queue write to each other <-> the content of a letter.
 
-kind, 1 byte; then the queue, the number of the report, how far each sender was seen, packets taken, packets done, and
-the hash of the list of members, as `fields` writes them
+kind, 1 byte; then the queue, the number of the report, how far each sender was seen, packets taken, packets done, the
+hash of the list of members, and from which packet of each sender on the writer has them, as `fields` writes them
 """
 
 from typing import Final, NamedTuple
@@ -18,11 +18,15 @@ _FIELDS: Final = (
     ("taken", PACKET_SETS),
     ("done", PACKET_SETS),
     ("list_hash", NUMBER),
+    ("since", HORIZON),
 )
 
 
 class QueueLetter(NamedTuple):
-    """`HELLO` asks for a `WELCOME`; both say with which `number` the reports to the other begin."""
+    """`HELLO` asks for a `WELCOME`; both say with which `number` the reports to the other begin.
+
+    A `WELCOME` also says, as `taken`, all that the writer has in hand.
+    """
 
     kind: int
     queue: bytes
@@ -31,6 +35,7 @@ class QueueLetter(NamedTuple):
     taken: PacketSets
     done: PacketSets
     list_hash: int
+    since: Horizon
 
 
 def pack(letter: QueueLetter) -> bytes:
