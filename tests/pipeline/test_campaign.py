@@ -84,6 +84,14 @@ def test_news_may_wait_in_a_full_queue_before_views_have_to_agree() -> None:
     assert all(scenario.grace == HEAL_S + 5 + full_queue_s(scenario) for scenario in drawn if scenario.grace > 1)
 
 
+def test_two_loggers_that_lack_the_same_packets_ask_the_sender_for_them_too() -> None:
+    """By turns they asked each other whenever there was room for a request, and waited for ever."""
+    result = traced(parse(draw(63936)).with_seed(63936))
+
+    assert result["violations"] == []
+    assert result["outstanding"] == 0
+
+
 def test_every_third_seed_is_a_live_group() -> None:
     drawn = [draw(seed) for seed in range(3, 900, 3)]
 

@@ -1,7 +1,8 @@
 """Repair by a logger (000 §3.3, §4.3): what peers cannot repair is asked of a logger until it comes.
 
 The first request goes at once, the next each retry period for all that is still missing. A logger that misses
-something itself asks the other loggers in turn with the sender, which keeps it until it is logged.
+something itself asks another logger or the sender, which keeps it until it is logged. Which of them is drawn: by turns,
+a packet may always be asked for when it is the other loggers' turn, which may lack it, too, and never of its sender.
 
 A logger may be away for a while: nothing is given up for that. But if none has sent anything for `loss_patience`, what
 is asked of them is lost, and so is at once what is asked for after that, until one answers again. Meanwhile a peer may
@@ -30,6 +31,9 @@ _CONGESTED_S = 2.0
 _SILENT_TICKS = 2
 """A logger that was not heard at all for so many retry periods is silent."""
 
+_LOGGERS_SHARE = 0.5
+"""So often a logger asks another one, and not the sender."""
+
 _SEEN_MAX = 500
 """Senders that one gossip acknowledges; if there are more, they take turns."""
 
@@ -48,7 +52,6 @@ class LoggerRepair(Repair):
             window=ladder.request_window,
         )
         self._next_seen = 0
-        self._tries = 0
         self._vain_ticks = 0  # since a logger has sent anything that was asked for
         self._connected = True
         self._silent = False  # whether no logger in reach was heard of late
@@ -158,7 +161,6 @@ class LoggerRepair(Repair):
         self._judge(now)
         self._asking.tick(now)
         if self._asking.wanted:
-            self._tries += 1
             self._ask(now, None, out)
             self._asking.age()
         if self._asking.wanted or self._silent:
@@ -201,7 +203,7 @@ class LoggerRepair(Repair):
     def _send(self, wanted: PacketSets, out: Effects) -> int:
         """Request these; returns of whom, or -1 if of several."""
         others = self.ladder.roster.loggers_to_ask()
-        if others and (not self.ladder.is_logger or self._tries % 2):
+        if others and (not self.ladder.is_logger or self.ladder.rng.random() < _LOGGERS_SHARE):
             target = self.ladder.rng.choice(others)
             out.append(Unicast(target, Request(wanted)))
             return target
