@@ -57,6 +57,21 @@ def test_each_event_goes_to_one_worker_and_all_have_some(chances):
     run(story())
 
 
+def test_what_a_worker_does_not_keep_for_others_is_counted():
+    async def story():
+        async with joined(3, settings(queue_events=50)) as (publisher, one, other):
+            queues = [worker.subscribe("job", queue="workers") for worker in (one, other)]
+            await agreed(*queues, members=2)
+            task = asyncio.create_task(work(queues[0], []))  # the other does nothing
+            for n in range(400):
+                await publisher.publish_wait("job", b"%d" % n)
+                await asyncio.sleep(0)
+            await until(lambda: one.stats()["dropped"].get("not kept for other workers of a queue", 0) > 100)
+            task.cancel()
+
+    run(story())
+
+
 @pytest.mark.parametrize("by", ["sender", "key"])
 def test_order_is_kept_for_each_sender_or_key(by):
     async def story():

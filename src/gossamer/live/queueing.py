@@ -23,6 +23,7 @@ _NAME_BYTES_MAX = 200
 _REPORTS_MAX = 1000
 """Reports of one member that may wait for one before them."""
 _LEFT_UNDONE = "left undone by a worker that is gone"
+_FORGOTTEN = "not kept for other workers of a queue"
 
 
 class Worker:
@@ -126,6 +127,9 @@ class Worker:
         return before | self._parts.inbox.positions()
 
     def _report(self) -> None:
+        if self.queue.forgotten:
+            self._parts.member.stats[_FORGOTTEN] += self.queue.forgotten
+            self.queue.forgotten = 0
         seen = {sender: last for sender, last in self._seen().items() if self._told.get(sender) != last}
         report = self.queue.report(seen)
         if self._others and (seen or report.taken or report.done or report.since):
