@@ -119,14 +119,17 @@ asyncio.run(main())
 """
 
 
+async def start_worker(shared):
+    arguments = ["-c", WORKER, GROUP, shared.address]
+    return await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
+
+
 def test_what_a_killed_worker_had_not_done_goes_to_another():
     async def story():
         shared = settings(tuning={"suspect_after": 1.0})
         async with joined(2, shared) as (publisher, worker):
             heard = worker.subscribe("job", queue="workers")
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
-            )
+            process = await start_worker(shared)
             seen: list = []
             task = asyncio.create_task(work(heard, seen))
             try:
@@ -155,9 +158,7 @@ def test_what_a_killed_worker_had_not_done_goes_to_none_that_came_later():
         shared = settings(tuning={"suspect_after": 1.0})
         async with joined(2, shared) as (publisher, worker):
             heard = worker.subscribe("job", queue="workers")
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
-            )
+            process = await start_worker(shared)
             seen: list = []
             late: list = []
             tasks = [asyncio.create_task(work(heard, seen))]
@@ -192,9 +193,7 @@ def test_what_only_a_killed_worker_had_is_reported_to_those_that_came_later():
     async def story():
         shared = settings(tuning={"suspect_after": 1.0})
         async with joined(1, shared) as (publisher,):
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", WORKER, GROUP, shared.address, stdout=asyncio.subprocess.PIPE
-            )
+            process = await start_worker(shared)
             try:
                 await until(lambda: len(publisher.members()) == 2)
                 done: list = []
