@@ -73,6 +73,11 @@ def reliable(rows: Sequence[Row], promises: set[str], crashes: bool, at_least_on
             (got if kind == "deliver" else gave_up).add(key)
             if not both and key in got and key in gave_up and "eventual-or-lost" in promises:
                 bad.append(n)
+        if kind == "undo" and packet in published and members.life[m]:
+            key = (m, members.life[m], packet)
+            bad += [n] * (key not in got and key not in gave_up)
+            got.discard(key)
+            gave_up.discard(key)
         members.see(n, row)
     done = got if "eventual" in promises else got | gave_up
     if promises & {"eventual", "eventual-or-lost"}:
@@ -126,6 +131,9 @@ def fifo(rows: Sequence[Row], at_least_once: bool) -> list[int]:
                 if members.owed(m, skipped, published[skipped], crashes=True):
                     bad.append(n)
             highest[stream] = max(rank, highest[stream])
+        if kind == "undo" and packet in published:
+            stream = (m, members.life[m], s)
+            highest[stream] = min(order[s].index(packet) - 1, highest[stream])
         members.see(n, row)
     return bad
 

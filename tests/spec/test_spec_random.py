@@ -79,6 +79,7 @@ def agree(name: str, rows: list[Row], expected: list[int], **metadata: object) -
 
 @few
 @given(st.integers(0, 10**9), st.sets(st.sampled_from(SOME_PROMISES)), st.booleans(), st.booleans())
+@example(570038, set(), False, False)  # undoes what was not delivered
 def test_reliable_multicast_agrees_with_the_naive_one(
     seed: int, promises: set[str], crashes: bool, again: bool
 ) -> None:
@@ -86,6 +87,13 @@ def test_reliable_multicast_agrees_with_the_naive_one(
     name = "reliable-multicast-with-crashes" if crashes else "reliable-multicast"
     expected = spec_naive.reliable(rows, promises, crashes, again)
     agree(name, rows, expected, promises=promises, recovery="at-least-once" if again else "at-most-once")
+
+
+def test_what_is_undone_twice_in_one_batch_is_found() -> None:
+    undo = row("undo", 0, 1, 0)
+    rows = [*join(0), row("publish", 1, 1, 0), *deliver(0, 1, 0), undo, undo]
+    assert spec_naive.reliable(rows, set(), crashes=False, at_least_once=False) == [4]
+    agree("reliable-multicast", rows, [4], promises=set())
 
 
 @few
@@ -97,6 +105,7 @@ def test_the_channel_agrees_with_the_naive_one(seed: int) -> None:
 
 @few
 @given(st.integers(0, 10**9), st.booleans())
+@example(2500879, False)  # a delivery that was undone
 @example(603084159, False)  # the rest of a t_join comes after what it would excuse
 def test_fifo_agrees_with_the_naive_one(seed: int, again: bool) -> None:
     rows = random_rows(seed)

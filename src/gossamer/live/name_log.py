@@ -20,7 +20,7 @@ from gossamer.store.about import pack_names, unpack_names
 from gossamer.store.contract import StoreError
 
 _LOOK_S = 1.0
-_PATIENCE_S = 0.25
+_PATIENCE_S = 1.0
 _DIGITS_MAX = 20
 
 

@@ -83,7 +83,9 @@ class ReliableMulticast:
         known = np.flatnonzero(published & (life >= 0))
         cell = self._marks.cells(packet[known], life[known])
         nothing = np.zeros(len(rows), np.bool_)
-        nothing[known] = self._marks.flat[cell] == 0
+        again = np.ones(len(cell), np.bool_)
+        again[np.unique(cell, return_index=True)[1]] = False
+        nothing[known] = again | (self._marks.flat[cell] == 0)
         self.found.add_rows(rows, nothing, "member {member} undid packet ({sender}, {seqno}), which it did not have")
         self._marks.flat[cell] = 0
 
