@@ -16,7 +16,7 @@ import gossamer
 from gossamer.cli.ids import with_ids
 from gossamer.core.effects import HandLetter
 from gossamer.core.messages import MemberEntry
-from gossamer.live import names
+from gossamer.live import name_log, names
 from gossamer.live.logger_group import logger
 from gossamer.live.mail import NAMES
 from gossamer.live.probe import probe
@@ -172,8 +172,12 @@ def _in_a_process(script: str, *arguments: str, **env: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_log_knows_what_a_publisher_was_called_that_left_before_anybody_asked(tmp_path):
-    """Also after the logger was started again, by another process: here it forgets what it knew."""
+def test_the_log_knows_what_a_publisher_was_called_that_left_before_anybody_asked(tmp_path, monkeypatch):
+    """Also after the logger was started again, by another process: here it forgets what it knew.
+
+    It does not look for names by itself in so short a life: one that is told to a reader is kept like any other.
+    """
+    monkeypatch.setattr(name_log, "_LOOK_S", 3600.0)
 
     async def story():
         shared = settings(name="keeps")

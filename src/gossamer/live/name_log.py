@@ -32,6 +32,7 @@ class NameLog:
         self._disk = disk
         self._mail = mail
         self._kept: dict[int, str] = {}
+        self._unsaved = False
         with suppress(StoreError):  # a damaged store says so where it matters
             self._kept = disk.store.names()
         for number, name in self._kept.items():
@@ -42,16 +43,22 @@ class NameLog:
     def stop(self) -> None:
         """The logger stops: what it has just learned is kept, too."""
         self._timer.cancel()
-        if self._look() and not self._disk.failure:
+        if self._has_news():
             self._disk.keep_names(self._kept)
 
     def _look_again(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look_again)
-        if self._look() and not self._disk.failure:
+        if self._has_news():
             asyncio.get_running_loop().run_in_executor(None, self._disk.keep_names, dict(self._kept))
 
-    def _look(self) -> bool:
-        """Whether there are senders with names that are not kept yet; now they are, in memory."""
+    def _has_news(self) -> bool:
+        """Whether names have to be written to the store now, also those that were learned for an answer."""
+        self._look()
+        unsaved, self._unsaved = self._unsaved and not self._disk.failure, False
+        return unsaved
+
+    def _look(self) -> None:
+        """Keep the names of senders that are not kept yet, in memory."""
         new = {member: name for member, name in known().items() if self._kept.get(member) != name}
         channels = range(self._member.stack.streams.channels.bit_length())
         held = self._disk.store.held([stream_of(member, c) for member in new for c in channels]) if new else {}
@@ -61,7 +68,7 @@ class NameLog:
             self._kept[member] = name
         if named:
             self._kept = unpack_names(pack_names(self._kept))  # no more than the store keeps
-        return bool(named)
+            self._unsaved = True
 
     def _asked(self, source: int, _: bytes) -> None:
         with suppress(StoreError):
