@@ -395,6 +395,15 @@ SYSTEMS = {
         System("hashed", "Gossamer, hashed", *_OURS, asynchronous=True, ours=True, tuning={"buffering": "hashed"}),
         System("total", "Gossamer, one order", *_OURS, asynchronous=True, ours=True, order="total"),
         System(
+            "non-atomic",
+            "Gossamer, one order, non-atomic",
+            *_OURS,
+            asynchronous=True,
+            ours=True,
+            order="total",
+            tuning={"order_failures": "non-atomic"},
+        ),
+        System(
             "graph",
             "Gossamer, one order, down the graph",
             *_OURS,
