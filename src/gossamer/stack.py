@@ -61,7 +61,7 @@ class Stack:
             "ignored",
         ),
         *("is_logger", "is_member", "lone_founder", "streams", "own", "wanted_channels", "known_map"),
-        *("roster", "acknowledged"),
+        *("roster", "acknowledged", "tells_collected"),
         *("round_trips", "peers", "repair_queue", "request_window", "gaps", "hearing", "siblings"),
         *("buffer", "order", "pace", "membership", "keepers"),
         *("_arrivals", "_at_once", "_from_strangers", "_heard_at", "_holds_back", "_hooks", "_keeps", "_messages"),
@@ -131,6 +131,7 @@ class Stack:
         self._at_once, self._holds_back = self.order.in_stream_order, self.order.holds_back
         self._hooks = hooks = Hooks(rungs.all)
         self._on_accepted = hooks.accepted
+        self.tells_collected = self._observed or bool(hooks.collected)
         speaks = any(rung.gossips for rung in rungs.all)
         self._rounds = Rounds(self, hooks.round_over, hooks.gossiping, speaks=speaks)
         self.gaps.connect(

@@ -27,6 +27,13 @@ class Occupancy:
         self.count -= count
         self._area += count * now
 
+    def exchanged(self, now: float, came: int, went: int) -> None:
+        """At `now` `went` packets left for `came` others."""
+        self.count += came - went
+        self._area += (went - came) * now
+        if self.count > self.peak:
+            self.peak = self.count
+
     def so_far(self, now: float, entering: int = 0, entering_time_sum: float = 0.0) -> tuple[int, float]:
         """The peak, and the mean count until `now`, counting in what has entered and was not told yet."""
         count = self.count + entering

@@ -96,6 +96,8 @@ class Ladder(Protocol):
     restored: Started
     duplicates: int
     """Packets that came more than once."""
+    tells_collected: bool
+    """Whether anybody wants to hear of `collected`."""
     first_number: int
     """The first number of this life: those below were given to packets of an earlier one, or to none."""
 
