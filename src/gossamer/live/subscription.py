@@ -177,7 +177,7 @@ class Subscription:
 
     def offer(self, events: list[Event], size_bytes: int) -> None:
         """Take these events, all of one sender, unless there is no room."""
-        if owner_of(events[0].sender) == self._not_from:
+        if self._not_from >= 0 and owner_of(events[0].sender) == self._not_from:
             return
         if self.queue is not None:
             events = self.queue.arrived(events)
@@ -381,7 +381,7 @@ class Subscription:
 
     async def _take(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         try:
-            while not (found := self.rest(one_by_one=one_by_one)):
+            while not (found := self.rest(one_by_one=one_by_one) if self._items or self._reading else []):
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
                     await self._fetch()
                 else:
@@ -433,13 +433,14 @@ class Subscription:
         if not self._closed:
             self._home.check_here(_INSTEAD)
         was_full = self.is_full
-        self._end_of_full()
+        if was_full:
+            self._end_of_full()
         items, self._items = self._items, []
         self._bytes = 0
-        shared, self._alone_since = self._alone_since != self._inbox.made, self._inbox.made_if_one()
         if self._inbox.has_ttl:
             items = self._alive(items)
         if self.acks is not None and items:
+            shared, self._alone_since = self._alone_since != self._inbox.made, self._inbox.made_if_one()
             if one_by_one:
                 items = self.acks.taken_one_by_one(items, shared=shared, blocking=self.is_blocking)
             else:
