@@ -16,7 +16,7 @@ from itertools import count as counting
 from operator import attrgetter
 from time import monotonic, time
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 from gossamer.core.effects import ReportBlocked, ReportLost, UndoDeliveries
 from gossamer.core.ids import Phase, owner_of
@@ -102,7 +102,7 @@ class Inbox:
         self._keys = counting()
         self.made = 0
         """How many subscriptions were made."""
-        self._everything: dict[int, None] = {}  # subscriptions that match everything; replaced, never changed
+        self._everything: dict[int, ReferenceType[Subscription]] = {}  # those that match all; replaced, never changed
         self._selective = False
         self.switches: Switches | None = None
         """What waits for another channel, once there is a channel map."""
@@ -148,7 +148,7 @@ class Inbox:
         self._table.add(*patterns, where=where, key=key)
         self._subscriptions[key] = subscription
         if ">" in patterns and where is None:
-            self._everything = {**self._everything, key: None}
+            self._everything = {**self._everything, key: ref(subscription)}
         self._selective = len(self._everything) < len(self._table)
         self.look()
         return subscription
@@ -176,7 +176,7 @@ class Inbox:
         self._subscriptions.pop(key, None)
         if key in self._table:
             self._table.remove(key)
-        self._everything = {other: None for other in self._everything if other != key}
+        self._everything = {other: some for other, some in self._everything.items() if other != key}
         self._selective = len(self._everything) < len(self._table)
         self.look()
 
@@ -227,7 +227,7 @@ class Inbox:
         for packet in run if self._recorder.tracing else ():
             self._recorder.delivered(time(), (self.me,), packet, phase)
         rung = "own" if owner_of(sender) == self.me else phase
-        if not self._subscriptions and self.retained is None:  # nobody subscribes: it is enough to count
+        if not (self._everything or self._selective or self.retained is not None):  # it is enough to count
             self.received[rung] += count_in_run(run)
             return
         events: list[Event] = []
@@ -249,7 +249,8 @@ class Inbox:
             self.retained.note(events)
         if events:
             self._offer(events, subjects, size_bytes)
-        self._report_abandoned()
+        if self._reassembler.abandoned:
+            self._report_abandoned()
 
     def handed_over(self) -> Horizon:
         """By sender: everything below was handed over to all that want it, also of the past that some want again."""
@@ -401,8 +402,8 @@ class Inbox:
             subscription.offer_loss(lost)
 
     def _offer(self, events: list[Event], subjects: set[str], size_bytes: int) -> None:
-        for key in self._everything:
-            if (subscription := self._subscriptions.get(key)) is not None:
+        for found in self._everything.values():
+            if (subscription := found()) is not None:
                 subscription.offer(events, size_bytes)
         if self._selective:
             self._offer_selected(events, subjects, size_bytes)

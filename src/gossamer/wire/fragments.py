@@ -123,7 +123,8 @@ class Reassembler:
             least = max(1, limit_event_bytes) + ABOUT_BYTES_MAX + PARTIAL_BYTES
             raise ValueError(f"limit_total_bytes is {limit_total_bytes}: must be at least {least}, for one event")
         self._partials: dict[int, _Partial] = {}  # the sender that was silent longest comes first
-        self._abandoned: deque[Abandoned] = deque(maxlen=ABANDONED_MAX)
+        self.abandoned: deque[Abandoned] = deque(maxlen=ABANDONED_MAX)
+        """The events given up since `take_abandoned` was called, for those who look whether that is worth a call."""
         self.held_bytes = 0
         self.skipped = 0
         self.given_up = 0
@@ -180,10 +181,8 @@ class Reassembler:
 
     def take_abandoned(self) -> list[Abandoned]:
         """The events given up since the last call."""
-        if not self._abandoned:  # this is called for every packet
-            return []
-        taken = list(self._abandoned)
-        self._abandoned.clear()
+        taken = list(self.abandoned)
+        self.abandoned.clear()
         return taken
 
     def _begin(self, packet: Packet, fragment: _Fragment, index: int) -> _Partial | None:
@@ -219,7 +218,7 @@ class Reassembler:
         self.held_bytes -= len(partial.data) + PARTIAL_BYTES
         last = partial.first + partial.fragment.parts - 1
         self.given_up += 1
-        self._abandoned.append(Abandoned(sender, partial.first, last, reason))
+        self.abandoned.append(Abandoned(sender, partial.first, last, reason))
         return reason
 
 
