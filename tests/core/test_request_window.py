@@ -156,7 +156,7 @@ def test_beside_what_comes_by_itself_a_quarter_of_it_may_be_asked_for_however_lo
     window = RequestWindow(2048)
     for turn in range(200):
         window.needed()
-        window.arrived(400)
+        window.arrived += 400
         window.came(20)
         window.measured(turn * 0.02, SERVER, 0.02 if turn else 0.0005)  # the peer is busy, all but the first time
     assert 0.2 * 400 <= window.size <= 0.3 * 400

@@ -269,11 +269,6 @@ class Asking:
         timed = self._timed.items()
         self._timed = {(s, n): when for (s, n), when in timed if s not in numbers or n not in numbers[s]}
 
-    def arrived(self, packets: int) -> None:
-        """These came by themselves: so much the path carries at least."""
-        if self._window is not None:
-            self._window.arrived(packets)
-
     def came(self, now: float, source: int, run: Run) -> None:
         """A repair has come from `source`: called before these packets are removed."""
         numbers = self.wanted.get(run[0].sender) if self._window is not None else None

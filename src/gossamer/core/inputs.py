@@ -121,27 +121,18 @@ class ListenAsked:
     horizon: Horizon = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class Received:
     """A run of packets came from `source`, which need not be their sender."""
 
-    source: int
-    run: Run
-    phase: Phase
-    sender: int = field(init=False)
-    first: int = field(init=False)
-    last: int = field(init=False)
-    following: int = field(init=False)
-    """The number after the last: one object, however many members expect it next."""
-    delivered: list[Effect] = field(init=False)
-    """The effects if the run is just delivered, the usual case: made once, however many members receive it."""
+    __slots__ = ("delivered", "first", "following", "last", "phase", "run", "sender", "source")
 
-    def __post_init__(self) -> None:
-        self.sender = self.run[0].sender
-        self.first = self.run[0].seqno
-        self.last = self.run[-1].seqno
+    def __init__(self, source: int, run: Run, phase: Phase) -> None:
+        self.source, self.run, self.phase = source, run, phase
+        self.sender, self.first, self.last = run[0].sender, run[0].seqno, run[-1].seqno
         self.following = self.last + 1
-        self.delivered = [Deliver(self.run, self.phase)]
+        """The number after the last: one object, however many members expect it next."""
+        self.delivered: list[Effect] = [Deliver(run, phase)]
+        """The effects if the run is just delivered, the usual case: made once, however many members receive it."""
 
 
 @dataclass(slots=True)

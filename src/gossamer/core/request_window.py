@@ -79,7 +79,6 @@ class RequestWindow:
     """The window of a member that asks; `limit` is the most it may ever be."""
 
     __slots__ = (
-        "_arrived",
         "_askers",
         "_best",
         "_came",
@@ -98,6 +97,7 @@ class RequestWindow:
         "_trust",
         "_turn",
         "_waits",
+        "arrived",
         "size",
     )
 
@@ -112,7 +112,9 @@ class RequestWindow:
         self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
         self._epoch = self._changes_at = 0.0
         self._times = AnswerTimes()
-        self._came = self._missed = self._arrived = 0
+        self._came = self._missed = 0
+        self.arrived = 0
+        """Packets that came by themselves, since the last change: who hears them counts them here."""
         self._ratio = 0.0  # since the last change: a good time, as a share of the shortest that an answer took
         self._last = _Period(0.0, self.size, 0.0)
         self._turn = 0
@@ -139,10 +141,6 @@ class RequestWindow:
     def needed(self) -> None:
         """There is more to ask for than the window allows: a larger one would be used."""
         self._needed = True
-
-    def arrived(self, packets: int) -> None:
-        """These came by themselves: nobody asked for them."""
-        self._arrived += packets
 
     def came(self, packets: int) -> None:
         """These were asked for and are here."""
@@ -186,7 +184,7 @@ class RequestWindow:
         passed = max(now - self._last.end, _CLOCK_S)
         before, self._last = self._last, _Period(now, self.size, self._came / passed)
         self._turn += 1
-        least = self._insisted(self._arrived / passed)
+        least = self._insisted(self.arrived / passed)
         if self._missed > self._came:
             size = self.size / 2
         elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
@@ -197,7 +195,7 @@ class RequestWindow:
         if size < self.size or self._needed:
             self._resize(round(size))
         self._changes_at = now + self._times.usual
-        self._came = self._missed = self._arrived = 0
+        self._came = self._missed = self.arrived = 0
         self._waits = self._ratio < 1.0
         self._ratio, self._needed = 0.0, False
 

@@ -96,7 +96,10 @@ class HashedHeartbeat(Rung):
 
     def accepted(self, now: float, source: int, run: Run, phase: Phase, out: Effects) -> None:
         """A sender is active while its packets come."""
-        self._active(run[0].sender, now)
+        sender = run[0].sender
+        self._heard[sender] = now
+        if sender in self._idle:
+            self._active(sender, now)
 
     def gossiping(self, now: float, to: int, gossip: Gossip) -> None:
         """Add the signature, if there is anything to agree on and it is time."""

@@ -53,8 +53,9 @@ class Reports:
         if phase is FIRST_PASS:
             heard.received += len(run)
         stream = self._ladder.streams[sender]
-        shows_path = self._of_path and phase is FIRST_PASS and newest + 1 == stream.next
-        seen = self._seen(sender, stream) if stream.missing.firsts else stream.next
+        following = stream.nexts[stream.at]
+        shows_path = self._of_path and phase is FIRST_PASS and newest + 1 == following
+        seen = self._seen(sender, stream) if stream.missing.firsts else following
         if seen < heard.due_number and not (shows_path and now >= heard.due_at):
             return None
         heard.due_number = seen + self._stride

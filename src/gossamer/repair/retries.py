@@ -146,7 +146,8 @@ class RetryingNegativeGossip(NegativeGossip):
             elif reordering is not None:
                 reordering.repaired()
         if phase == FIRST_PASS:
-            self._asking.arrived(len(run))
+            if (window := self.ladder.request_window) is not None:
+                window.arrived += len(run)  # so much the path carries at least
         elif source in self._timed:
             self._measure(now, source, run[0])
 
