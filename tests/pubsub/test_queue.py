@@ -160,6 +160,26 @@ def test_what_nobody_has_any_more_is_reported_to_those_that_came_later(dead):
     assert newcomer.left_undone() == {}, "told once"
 
 
+def test_what_is_taken_of_a_packet_of_which_one_has_done_all_goes_on_to_another():
+    """One has done its events of a packet and then takes others of it, which a dead one left, within one report."""
+
+    def chooses(me, members, key):
+        return bool(queue(me, members, "key").arrived([event(9, 0, key)]))
+
+    keys = list(map(str, range(99)))
+    first = next(k for k in keys if chooses(1, (1, 2, 10), k))
+    left = next(k for k in keys if chooses(10, (1, 2, 10), k) and chooses(1, (1, 2), k))
+    one, two = members = [queue(me, (1, 2, 10), "key") for me in (1, 2)]
+    events = [event(9, 0, first), event(9, 0, left)]
+    assert [m.arrived(events) for m in members] == [events[:1], []]
+    for m in members:
+        m.reported(3 - m._me, queue(3 - m._me, (1, 2, 10)).report({})._replace(since={9: 0}), {9: 0})
+    one.done(9, 0)
+    assert [m.members_are((1, 2)) for m in members] == [events[1:], []]
+    tell(members, {9: 0})
+    assert events[1] in two.members_are((2,))
+
+
 def test_of_a_sender_that_is_gone_is_known_who_has_what_until_that_is_done():
     one = queue(1, (1, 2))
     for sender in (8, 9):

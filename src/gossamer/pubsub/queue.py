@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
-from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, union
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, remove, union
 from gossamer.core.ranges import RangeSet
 
 By = Literal["any", "sender", "key"]
@@ -163,6 +163,7 @@ class Queue(Generic[T]):
         place = share.sender, share.seqno
         self._undone[place] = self._undone.get(place, 0) + len(share.events)
         self._taken.setdefault(share.sender, RangeSet()).add(share.seqno)
+        remove(self._done, *place, share.seqno)  # not all of it is done any more, if that was not reported yet
         return share.events
 
     def _keep(self, share: Share[T]) -> None:
