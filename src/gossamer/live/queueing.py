@@ -1,11 +1,11 @@
 """Queues of workers: who is in one, and what each tells the others, by letter; `pubsub.queue` decides what is whose."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from weakref import ref
 
 from gossamer.core.errors import Misuse
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.packet_sets import Horizon, difference, union
 from gossamer.core.schema import SettingError
 from gossamer.live.bound import Acknowledged, acknowledged_types, bind, copied
 from gossamer.live.inbox import Inbox
@@ -36,6 +36,7 @@ class Worker:
         self.queue: Queue[Event] = Queue(parts.member.me, by, _key_of, parts.events_max)
         self._others: dict[int, int] = {}  # by member of the queue: the number of its next report
         self._waiting: dict[int, dict[int, QueueLetter]] = {}
+        self._unwelcomed: dict[int, deque[QueueLetter]] = {}  # by others that have not said what they have in hand
         self._greeted: set[int] = set()
         self._number = int(parts.member.now() * 1000)  # above those of an earlier subscription
         self._told: Horizon = {}  # how far the others know us to have seen
@@ -161,14 +162,25 @@ class Worker:
         else:
             is_new = source not in self._others
             self._others[source] = max(letter.number, self._others.get(source, 0))  # letters have no order
+            if is_new:
+                self._unwelcomed[source] = deque(maxlen=_REPORTS_MAX)
             if is_new or letter.kind == HELLO:
                 self._report()  # what it is not told
                 self._write(source, WELCOME)
             self._members_changed()
-            if letter.kind == WELCOME and letter.number == self._others[source]:  # else reports have said more since
-                self.queue.has_in_hand(source, letter.taken)
+            if letter.kind == WELCOME:
+                self._welcomed(source, letter)
             self._read(source, letter._replace(taken={}))
         self._go_on(source)
+
+    def _welcomed(self, source: int, letter: QueueLetter) -> None:
+        """It says what it has in hand; reports that it sent later may have been read before."""
+        read = self._unwelcomed.pop(source, None)
+        if letter.number == self._others[source] or read is not None:
+            in_hand = letter.taken
+            for later in [report for report in read or () if report.number >= letter.number]:
+                in_hand = difference(union(in_hand, later.taken), later.done)
+            self.queue.has_in_hand(source, in_hand)
 
     def _go_on(self, source: int) -> None:
         """Read the reports of a member in their order."""
@@ -176,6 +188,8 @@ class Worker:
         while source in self._others and self._others[source] in waiting:
             letter = waiting.pop(self._others[source])
             self._others[source] += 1
+            if source in self._unwelcomed:
+                self._unwelcomed[source].append(letter)
             self._read(source, letter)
         for number in [number for number in waiting if number < self._others.get(source, 0)]:
             del waiting[number]
@@ -187,6 +201,7 @@ class Worker:
     def leave(self, member: int) -> None:
         """A member is no longer in the queue: what it had not done goes to others."""
         self._waiting.pop(member, None)
+        self._unwelcomed.pop(member, None)
         if self._others.pop(member, None) is not None:
             self._members_changed()
 
