@@ -286,6 +286,50 @@ def test_what_a_worker_has_in_hand_is_known_though_its_later_reports_were_read_f
     run(story())
 
 
+def test_a_greeting_that_comes_after_the_farewell_is_of_one_that_is_gone():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            worker = heard.queue
+            worker.heard(two.me, letter(worker, BYE, 8))
+            for kind, number in ((HELLO, 7), (WELCOME, 8)):
+                worker.heard(two.me, letter(worker, kind, number))
+                assert worker.queue.members == (one.me,)
+            worker.heard(two.me, letter(worker, HELLO, 9))
+            assert set(worker.queue.members) == {one.me, two.me}, "it has come back"
+
+    run(story())
+
+
+def test_a_worker_that_goes_before_it_was_welcomed_has_left():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard, hasty = one.subscribe("job", queue="w"), two.subscribe("job", queue="w")
+            await asyncio.sleep(0)  # both greet
+            assert not hasty.queue._others
+            hasty.queue._parts.finish()
+            await asyncio.sleep(0.3)
+            assert heard.queue.queue.members == (one.me,)
+
+    run(story())
+
+
+def test_a_worker_that_comes_back_at_once_is_taken_for_a_new_one():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            for _ in range(20):
+                again = two.subscribe("job", queue="w")
+                await asyncio.sleep(0)
+                again.close()
+                again = two.subscribe("job", queue="w")
+                await agreed(heard, again, members=2)
+                again.close()
+                await agreed(heard, members=1)
+
+    run(story())
+
+
 def test_a_commit_is_for_all_that_was_read_and_a_callback_acknowledges():
     async def story():
         async with joined(3, settings()) as (publisher, one, two):

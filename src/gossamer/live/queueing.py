@@ -37,8 +37,9 @@ class Worker:
         self._others: dict[int, int] = {}  # by member of the queue: the number of its next report
         self._waiting: dict[int, dict[int, QueueLetter]] = {}
         self._unwelcomed: dict[int, deque[QueueLetter]] = {}  # by others that have not said what they have in hand
+        self._left: dict[int, int] = {}  # by member that has left the queue: the number of its farewell
         self._greeted: set[int] = set()
-        self._number = int(parts.member.now() * 1000)  # above those of an earlier subscription
+        self._number = int(parts.member.now() * 1e6)  # above those of an earlier subscription
         self._told: Horizon = {}  # how far the others know us to have seen
         self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were taken and are not done
         self._acknowledged = Acknowledged()
@@ -117,6 +118,7 @@ class Worker:
         for member in sorted(here - self._greeted - {self._parts.member.me}):
             self._write(member, HELLO)
         self._greeted &= here
+        self._left = {member: number for member, number in self._left.items() if member in here}
         for gone in [member for member in self._others if member not in here]:
             self.leave(gone)
         self._report()
@@ -152,6 +154,7 @@ class Worker:
         """Another member of the queue, or one that wants to know who is in it."""
         if letter.kind == BYE:
             has_come_back = letter.number < self._others.get(source, 0)  # letters have no order
+            self._left[source] = max(letter.number, self._left.get(source, -1))
             self.leave(source)
             if has_come_back:
                 self._write(source, HELLO)
@@ -159,7 +162,7 @@ class Worker:
             waiting = self._waiting.setdefault(source, {})
             if len(waiting) < _REPORTS_MAX:
                 waiting[letter.number] = letter
-        else:
+        elif letter.number > self._left.get(source, -1):  # else it has left since
             is_new = source not in self._others
             self._others[source] = max(letter.number, self._others.get(source, 0))  # letters have no order
             if is_new:
@@ -215,10 +218,10 @@ class Worker:
                     subscription.offer_loss(Lost(sender, first, last, _LEFT_UNDONE))
 
     def stop(self) -> None:
-        """Tell the others that we are out of it."""
+        """Tell the others that we are out of it, also those that have not answered our greeting yet."""
         self._timer.cancel()
         self._report()
-        for member in self._others:
+        for member in sorted(self._greeted | self._others.keys()):
             self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0, {})))
 
 
