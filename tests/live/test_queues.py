@@ -330,6 +330,18 @@ def test_a_worker_that_comes_back_at_once_is_taken_for_a_new_one():
     run(story())
 
 
+def test_who_has_what_of_a_member_that_was_not_heard_yet_is_not_forgotten():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            worker = heard.queue
+            worker.heard(two.me, letter(worker, HELLO, 7, since={two.me: 0, 9: 5}))
+            worker._write(two.me, HELLO)
+            assert worker.queue._since_of[two.me] == {two.me: 0}, "there is no member 9"
+
+    run(story())
+
+
 def test_a_commit_is_for_all_that_was_read_and_a_callback_acknowledges():
     async def story():
         async with joined(3, settings()) as (publisher, one, two):

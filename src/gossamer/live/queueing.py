@@ -5,6 +5,7 @@ from collections import Counter, deque
 from weakref import ref
 
 from gossamer.core.errors import Misuse
+from gossamer.core.ids import owner_of
 from gossamer.core.packet_sets import Horizon, difference, union
 from gossamer.core.schema import SettingError
 from gossamer.live.bound import Acknowledged, acknowledged_types, bind, copied
@@ -144,8 +145,8 @@ class Worker:
 
     def _write(self, to: int, kind: int) -> None:
         self._greeted.add(to)
-        seen = self._seen()
-        self.queue.forget_but(seen)
+        seen, knows = self._seen(), self._parts.member.stack.roster.knows
+        self.queue.forget_but(lambda sender: sender in seen or knows(owner_of(sender)))  # others may be ahead of us
         in_hand = self.queue.in_hand() if kind == WELCOME else {}
         letter = QueueLetter(kind, self._id, self._number, seen, in_hand, {}, 0, self.queue.since)
         self._parts.mail.write(to, QUEUE, pack(letter))

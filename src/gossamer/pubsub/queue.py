@@ -11,7 +11,7 @@ none is, those that came later, which know what others have in hand, report it a
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -244,10 +244,10 @@ class Queue(Generic[T]):
         left, self._left_undone = self._left_undone, {}
         return left
 
-    def forget_but(self, senders: Container[int]) -> None:
+    def forget_but(self, may_send: Callable[[int], bool]) -> None:
         """Nothing more comes from any other sender, so who has what of it matters only while it is not done."""
         for since in self._since_of.values():
-            for sender in [one for one in since if one not in senders and one not in self._open]:
+            for sender in [one for one in since if one not in self._open and not may_send(one)]:
                 del since[sender]
 
     def _told(self, source: int, sender: int, seqno: int, done: bool, seen: Horizon) -> None:
