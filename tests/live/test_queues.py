@@ -342,6 +342,19 @@ def test_who_has_what_of_a_member_that_was_not_heard_yet_is_not_forgotten():
     run(story())
 
 
+def test_reports_of_a_member_that_is_gone_are_not_kept():
+    async def story():
+        async with joined(1, settings()) as (one,):
+            heard = one.subscribe("job", queue="w")
+            async with gossamer.join(GROUP, one.settings) as two:
+                await until(lambda: len(one.members()) == 2)
+                heard.queue.heard(two.me, letter(heard.queue, REPORT, 7))  # it is no worker, or not yet
+                assert heard.queue._waiting
+            await until(lambda: not heard.queue._waiting)
+
+    run(story())
+
+
 def test_a_commit_is_for_all_that_was_read_and_a_callback_acknowledges():
     async def story():
         async with joined(3, settings()) as (publisher, one, two):

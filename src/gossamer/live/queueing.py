@@ -120,7 +120,7 @@ class Worker:
             self._write(member, HELLO)
         self._greeted &= here
         self._left = {member: number for member, number in self._left.items() if member in here}
-        for gone in [member for member in self._others if member not in here]:
+        for gone in sorted((self._others.keys() | self._waiting.keys()) - here):
             self.leave(gone)
         self._report()
 
