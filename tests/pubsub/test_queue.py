@@ -62,6 +62,17 @@ def test_order_is_kept_by_one_member_for_each_sender_or_key_and_few_change_with_
     assert all(180 < n < 320 for n in Counter(map(four._chosen, keys)).values())
 
 
+def test_keys_are_shared_evenly_also_those_of_a_member_that_left():
+    rng = Random(1)
+    members = sorted(rng.getrandbits(62) for _ in range(10))
+    events = [event(9, n, f"k{n}") for n in range(5000)]
+    of = {me: {e[4] for e in queue(me, members, "key").arrived(events)} for me in members}
+    assert max(map(len, of.values())) < 1.3 * min(map(len, of.values()))
+    left = of.pop(members[0])
+    of_left = [left & {e[4] for e in queue(me, members[1:], "key").arrived(events)} for me in of]
+    assert max(map(len, of_left)) < 3 * min(map(len, of_left))
+
+
 def test_what_a_member_that_left_had_not_done_goes_to_another():
     one, two, three = members = [queue(me, (1, 2, 3)) for me in (1, 2, 3)]
     events = [event(9, n) for n in range(30)]

@@ -12,6 +12,7 @@ none is, those that came later, which know what others have in hand, report it a
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -350,8 +351,9 @@ class Queue(Generic[T]):
 
 
 def _highest(key: Any, members: tuple[int, ...]) -> int:
+    """A CRC would not do: which of two members is higher would depend on a single bit of the key's."""
     text = f"{key}/".encode()
-    return max(members, key=lambda member: (crc32(b"%d" % member, crc32(text)), member))
+    return max(members, key=lambda member: (blake2b(b"%b%d" % (text, member), digest_size=8).digest(), member))
 
 
 def _below(numbers: RangeSet, end: int | None) -> RangeSet:
