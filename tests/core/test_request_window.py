@@ -193,6 +193,16 @@ def test_a_rung_that_wants_little_leaves_the_rest_of_the_window_to_others() -> N
     assert (peers.limit, logger.limit) == (16, 16)
 
 
+@pytest.mark.parametrize("wanted", [(99, 99, 2), (99, 9, 2, 2), (3, 4, 5), (99, 99, 99, 99)])
+def test_what_some_rungs_leave_of_the_window_is_given_to_others_once(wanted: tuple[int, ...]) -> None:
+    window = RequestWindow(64)
+    askings = [Asking(64, window=window) for _ in wanted]
+    for asking, packets in zip(askings, wanted, strict=True):
+        asking.add(7, 1, packets)
+    parts = [min(asking.limit, asking.wanted_count) for asking in askings]
+    assert sum(parts) == min(window.size, sum(wanted))
+
+
 def test_packets_that_come_in_a_clump_are_no_queue() -> None:
     window = grown()
     for turn in range(20):

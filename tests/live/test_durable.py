@@ -249,6 +249,37 @@ def test_a_commit_that_was_lost_with_a_killed_logger_is_repeated(tmp_path):
     run(story())
 
 
+def test_what_a_logger_answers_to_an_earlier_subscription_of_the_name_is_no_answer_to_this_one(tmp_path):
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path / "log", shared), gossamer.join(GROUP, shared) as group:
+            earlier = group.subscribe("bill", durable="billing")
+            await earlier.caught_up(30)
+            parts = earlier.acks._parts
+            for n in range(3):
+                await publish(group, n, 1)
+                await read(earlier, 1)
+                await earlier.commit(30, wait=True)
+            late: list = []
+            parts.mail.on(COMMITTED, lambda *answer: late.append(answer))
+            await publish(group, 3, 1)
+            await read(earlier, 1)
+            await earlier.commit()
+            await until(lambda: late)
+            earlier.close()
+            await until(lambda: not parts._active)
+
+            heard = group.subscribe("bill", durable="billing")
+            await heard.caught_up(30)
+            parts._committed(*late[0])
+            await publish(group, 4, 1)
+            await read(heard, 1)
+            with pytest.raises(gossamer.Timeout, match="no logger has kept its position"):
+                await heard.commit(0.5, wait=True)
+
+    run(story())
+
+
 def test_a_commit_is_with_every_logger_and_any_of_them_is_enough(tmp_path):
     async def story():
         shared = settings(copies=2, leave_timeout=0.0)

@@ -13,7 +13,7 @@ import pytest
 import gossamer
 from gossamer.core.ranges import RangeSet
 from gossamer.wire import WireError
-from gossamer.wire.queue_letters import BYE, REPORT, QueueLetter, pack, unpack
+from gossamer.wire.queue_letters import BYE, HELLO, REPORT, WELCOME, QueueLetter, pack, unpack
 from tests.live.members import GROUP, joined, run, settings, until
 
 
@@ -244,6 +244,12 @@ def test_workers_come_and_go_and_nothing_is_left_undone():
     run(story())
 
 
+def letter(worker, kind, number, *, taken=(), done=(), since=None):
+    """Of packets of sender 9."""
+    of_9 = [{9: RangeSet((n, n) for n in some)} if some else {} for some in (taken, done)]
+    return QueueLetter(kind, worker._id, number, {}, *of_9, 0, since or {})
+
+
 def test_a_worker_that_has_come_back_before_its_farewell_has_left_what_it_had():
     async def story():
         async with joined(3, settings()) as (publisher, one, two):
@@ -254,10 +260,97 @@ def test_a_worker_that_has_come_back_before_its_farewell_has_left_what_it_had():
                 await asyncio.sleep(0)
             await until(lambda: heard.waiting + other.waiting == 20 and other.waiting > 0)
             await asyncio.sleep(0.2)
-            letter = QueueLetter(BYE, heard.queue._id, 0, {}, {}, {}, 0, {})
-            heard.queue.heard(two.me, letter)  # letters have no order: of an earlier subscription
+            heard.queue.heard(two.me, letter(heard.queue, BYE, 0))  # letters have no order: of an earlier subscription
             await until(lambda: heard.waiting == 20)
             await agreed(heard, other, members=2)
+
+    run(story())
+
+
+def test_what_a_worker_has_in_hand_is_known_though_its_later_reports_were_read_first():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            worker = heard.queue
+            for made in (
+                letter(worker, HELLO, 7),
+                letter(worker, REPORT, 7, taken=[1], done=[2]),
+                letter(worker, REPORT, 8, taken=[5], done=[3]),
+                letter(worker, WELCOME, 8, taken=[1, 3, 4]),
+            ):
+                worker.heard(two.me, made)
+            worker.leave(two.me)
+            lost = [await heard.get(10), await heard.get(10)]
+            assert [(some.first, some.last) for some in lost] == [(1, 1), (4, 5)]
+
+    run(story())
+
+
+def test_a_greeting_that_comes_after_the_farewell_is_of_one_that_is_gone():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            worker = heard.queue
+            worker.heard(two.me, letter(worker, BYE, 8))
+            for kind, number in ((HELLO, 7), (WELCOME, 8)):
+                worker.heard(two.me, letter(worker, kind, number))
+                assert worker.queue.members == (one.me,)
+            worker.heard(two.me, letter(worker, HELLO, 9))
+            assert set(worker.queue.members) == {one.me, two.me}, "it has come back"
+
+    run(story())
+
+
+def test_a_worker_that_goes_before_it_was_welcomed_has_left():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard, hasty = one.subscribe("job", queue="w"), two.subscribe("job", queue="w")
+            await asyncio.sleep(0)  # both greet
+            assert not hasty.queue._others
+            hasty.queue._parts.finish()
+            await asyncio.sleep(0.3)
+            assert heard.queue.queue.members == (one.me,)
+
+    run(story())
+
+
+def test_a_worker_that_comes_back_at_once_is_taken_for_a_new_one():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            for _ in range(20):
+                again = two.subscribe("job", queue="w")
+                await asyncio.sleep(0)
+                again.close()
+                again = two.subscribe("job", queue="w")
+                await agreed(heard, again, members=2)
+                again.close()
+                await agreed(heard, members=1)
+
+    run(story())
+
+
+def test_who_has_what_of_a_member_that_was_not_heard_yet_is_not_forgotten():
+    async def story():
+        async with joined(2, settings()) as (one, two):
+            heard = one.subscribe("job", queue="w")
+            worker = heard.queue
+            worker.heard(two.me, letter(worker, HELLO, 7, since={two.me: 0, 9: 5}))
+            worker._write(two.me, HELLO)
+            assert worker.queue._since_of[two.me] == {two.me: 0}, "there is no member 9"
+
+    run(story())
+
+
+def test_reports_of_a_member_that_is_gone_are_not_kept():
+    async def story():
+        async with joined(1, settings()) as (one,):
+            heard = one.subscribe("job", queue="w")
+            async with gossamer.join(GROUP, one.settings) as two:
+                await until(lambda: len(one.members()) == 2)
+                heard.queue.heard(two.me, letter(heard.queue, REPORT, 7))  # it is no worker, or not yet
+                assert heard.queue._waiting
+            await until(lambda: not heard.queue._waiting)
 
     run(story())
 
@@ -319,8 +412,8 @@ def test_without_asyncio_it_is_the_same():
 
 
 def test_a_letter_is_what_it_was():
-    letter = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31, {1: 3})
-    assert unpack(pack(letter)) == letter
-    for wrong in (b"", b"\x09", pack(letter)[:-1], pack(letter) + b"\0"):
+    made = QueueLetter(REPORT, b"q", 7, {1: 5}, {1: RangeSet.span(1, 3)}, {2: RangeSet.span(0, 0)}, 2**31, {1: 3})
+    assert unpack(pack(made)) == made
+    for wrong in (b"", b"\x09", pack(made)[:-1], pack(made) + b"\0"):
         with pytest.raises(WireError):
             unpack(wrong)

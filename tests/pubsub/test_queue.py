@@ -20,6 +20,13 @@ def queue(me: int, members, by="any", events_max=10**6) -> Queue:
     return made
 
 
+KEYS = [f"k{n}" for n in range(999)]
+
+
+def chooses(me: int, members, key: str) -> bool:
+    return bool(queue(me, members, "key").arrived([event(9, 0, key)]))
+
+
 def tell(members, seen) -> list:
     """Each tells all others; what they take because of it."""
     found = []
@@ -53,6 +60,17 @@ def test_order_is_kept_by_one_member_for_each_sender_or_key_and_few_change_with_
     assert all(five._chosen(key) == 5 for key in moved), "only to the new one"
     assert 120 < len(moved) < 280
     assert all(180 < n < 320 for n in Counter(map(four._chosen, keys)).values())
+
+
+def test_keys_are_shared_evenly_also_those_of_a_member_that_left():
+    rng = Random(1)
+    members = sorted(rng.getrandbits(62) for _ in range(10))
+    events = [event(9, n, f"k{n}") for n in range(5000)]
+    of = {me: {e[4] for e in queue(me, members, "key").arrived(events)} for me in members}
+    assert max(map(len, of.values())) < 1.3 * min(map(len, of.values()))
+    left = of.pop(members[0])
+    of_left = [left & {e[4] for e in queue(me, members[1:], "key").arrived(events)} for me in of]
+    assert max(map(len, of_left)) < 3 * min(map(len, of_left))
 
 
 def test_what_a_member_that_left_had_not_done_goes_to_another():
@@ -160,11 +178,54 @@ def test_what_nobody_has_any_more_is_reported_to_those_that_came_later(dead):
     assert newcomer.left_undone() == {}, "told once"
 
 
+def test_what_is_taken_of_a_packet_of_which_one_has_done_all_goes_on_to_another():
+    """One has done its events of a packet and then takes others of it, which a dead one left, within one report."""
+    first = next(k for k in KEYS if chooses(1, (1, 2, 10), k))
+    left = next(k for k in KEYS if chooses(10, (1, 2, 10), k) and chooses(1, (1, 2), k))
+    one, two = members = [queue(me, (1, 2, 10), "key") for me in (1, 2)]
+    events = [event(9, 0, first), event(9, 0, left)]
+    assert [m.arrived(events) for m in members] == [events[:1], []]
+    for m in members:
+        m.reported(3 - m._me, queue(3 - m._me, (1, 2, 10)).report({})._replace(since={9: 0}), {9: 0})
+    one.done(9, 0)
+    assert [m.members_are((1, 2)) for m in members] == [events[1:], []]
+    tell(members, {9: 0})
+    assert events[1] in two.members_are((2,))
+
+
+def test_what_another_has_is_what_it_chose_and_not_what_was_taken_for_its_before_a_third_came():
+    before, now = (1, 40), (1, 40, 500)
+    stays = next(k for k in KEYS if chooses(40, before, k) and chooses(40, now, k))
+    goes = next(k for k in KEYS if chooses(40, before, k) and chooses(500, now, k))
+    events = [event(9, 0, stays), event(9, 0, goes)]
+    one, four, five = queue(1, before, "key"), queue(40, now, "key"), queue(500, now, "key")
+    assert [m.arrived(events) for m in (one, four, five)] == [[], events[:1], events[1:]]
+    one.members_are(now)
+    four.done(9, 0)
+    assert one.reported(40, four.report({9: 0}), {9: 0}) == []
+    assert one.members_are((1,)) == events[1:], "the third had it, and nobody else"
+
+
+def test_what_was_left_to_another_it_need_not_have_yet_though_it_has_done_its_own_part_of_the_packet():
+    before, now = (1, 40, 500), (1, 40)
+    own = next(k for k in KEYS if chooses(40, before, k))
+    left = next(k for k in KEYS if chooses(500, before, k) and chooses(40, now, k))
+    events = [event(9, 0, own), event(9, 0, left)]
+    one, four = queue(1, before, "key"), queue(40, before, "key")
+    one.reported(40, four.report({})._replace(since={9: 0}), {})
+    assert [m.arrived(events) for m in (one, four)] == [[], events[:1]]
+    four.done(9, 0)
+    made = four.report({9: 0})._replace(list_hash=queue(40, now).report({}).list_hash)
+    assert one.members_are(now) == []
+    assert one.reported(40, made, {9: 0}) == []
+    assert one.members_are((1,)) == events[1:]
+
+
 def test_of_a_sender_that_is_gone_is_known_who_has_what_until_that_is_done():
     one = queue(1, (1, 2))
     for sender in (8, 9):
         one.arrived([event(sender, 0), event(sender, 1)])
-    one.forget_but({8})
+    one.forget_but({8}.__contains__)
     assert set(one.since) == {8, 9}
     two = queue(2, (1, 2))
     two.arrived([event(9, 0), event(9, 1)])
@@ -172,7 +233,7 @@ def test_of_a_sender_that_is_gone_is_known_who_has_what_until_that_is_done():
         for seqno in (0, 1):
             member.done(9, seqno)
     tell([one, two], {9: 1})
-    one.forget_but({8})
+    one.forget_but({8}.__contains__)
     assert set(one.since) == {8}
 
 

@@ -130,13 +130,14 @@ class RequestWindow:
     def part_of(self, asker: Asker) -> int:
         """How many packets this one may have on their way: what is left of the window by the others' equal parts.
 
-        Others that want less than that leave the rest.
+        Those that want less than that leave the rest to all that want more.
         """
-        others = [other.wanted_count for other in self._askers if other is not asker and other.wanted_count]
-        if not others:
-            return self.size
-        equal = self.size // (len(others) + 1)
-        return self.size - sum(min(equal, wanted) for wanted in others)
+        left, others = self.size, [other.wanted_count for other in self._askers if other is not asker]
+        if not any(others):
+            return left
+        for at, wanted in enumerate(sorted(others)):
+            left -= min(wanted, left // (len(others) + 1 - at))
+        return left
 
     def needed(self) -> None:
         """There is more to ask for than the window allows: a larger one would be used."""

@@ -291,7 +291,7 @@ class Durable:
             self._send_commit()
 
     def _send_commit(self) -> None:
-        self._number += 1
+        self._number = max(self._number + 1, self._parts.now_us())  # above those of an earlier subscription
         self._under_way.append((self._number, monotonic()))
         for logger in self._parts.loggers():
             self._tell(logger)
@@ -373,6 +373,10 @@ class Durables:
     def any_logger(self) -> bool:
         """Whether the group has loggers, in reach or away."""
         return bool(self._member.stack.roster.loggers)
+
+    def now_us(self) -> int:
+        """The member's clock, in microseconds."""
+        return int(self._member.now() * 1e6)
 
     def loggers(self) -> list[int]:
         """The loggers that are there."""

@@ -1,11 +1,12 @@
 """Queues of workers: who is in one, and what each tells the others, by letter; `pubsub.queue` decides what is whose."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from weakref import ref
 
 from gossamer.core.errors import Misuse
-from gossamer.core.packet_sets import Horizon
+from gossamer.core.ids import owner_of
+from gossamer.core.packet_sets import Horizon, difference, union
 from gossamer.core.schema import SettingError
 from gossamer.live.bound import Acknowledged, acknowledged_types, bind, copied
 from gossamer.live.inbox import Inbox
@@ -36,8 +37,10 @@ class Worker:
         self.queue: Queue[Event] = Queue(parts.member.me, by, _key_of, parts.events_max)
         self._others: dict[int, int] = {}  # by member of the queue: the number of its next report
         self._waiting: dict[int, dict[int, QueueLetter]] = {}
+        self._unwelcomed: dict[int, deque[QueueLetter]] = {}  # by others that have not said what they have in hand
+        self._left: dict[int, int] = {}  # by member that has left the queue: the number of its farewell
         self._greeted: set[int] = set()
-        self._number = int(parts.member.now() * 1000)  # above those of an earlier subscription
+        self._number = int(parts.member.now() * 1e6)  # above those of an earlier subscription
         self._told: Horizon = {}  # how far the others know us to have seen
         self._in_hand: Counter[tuple[int, int]] = Counter()  # events that were taken and are not done
         self._acknowledged = Acknowledged()
@@ -116,7 +119,8 @@ class Worker:
         for member in sorted(here - self._greeted - {self._parts.member.me}):
             self._write(member, HELLO)
         self._greeted &= here
-        for gone in [member for member in self._others if member not in here]:
+        self._left = {member: number for member, number in self._left.items() if member in here}
+        for gone in sorted((self._others.keys() | self._waiting.keys()) - here):
             self.leave(gone)
         self._report()
 
@@ -141,8 +145,8 @@ class Worker:
 
     def _write(self, to: int, kind: int) -> None:
         self._greeted.add(to)
-        seen = self._seen()
-        self.queue.forget_but(seen)
+        seen, knows = self._seen(), self._parts.member.stack.roster.knows
+        self.queue.forget_but(lambda sender: sender in seen or knows(owner_of(sender)))  # others may be ahead of us
         in_hand = self.queue.in_hand() if kind == WELCOME else {}
         letter = QueueLetter(kind, self._id, self._number, seen, in_hand, {}, 0, self.queue.since)
         self._parts.mail.write(to, QUEUE, pack(letter))
@@ -151,6 +155,7 @@ class Worker:
         """Another member of the queue, or one that wants to know who is in it."""
         if letter.kind == BYE:
             has_come_back = letter.number < self._others.get(source, 0)  # letters have no order
+            self._left[source] = max(letter.number, self._left.get(source, -1))
             self.leave(source)
             if has_come_back:
                 self._write(source, HELLO)
@@ -158,17 +163,28 @@ class Worker:
             waiting = self._waiting.setdefault(source, {})
             if len(waiting) < _REPORTS_MAX:
                 waiting[letter.number] = letter
-        else:
+        elif letter.number > self._left.get(source, -1):  # else it has left since
             is_new = source not in self._others
             self._others[source] = max(letter.number, self._others.get(source, 0))  # letters have no order
+            if is_new:
+                self._unwelcomed[source] = deque(maxlen=_REPORTS_MAX)
             if is_new or letter.kind == HELLO:
                 self._report()  # what it is not told
                 self._write(source, WELCOME)
             self._members_changed()
-            if letter.kind == WELCOME and letter.number == self._others[source]:  # else reports have said more since
-                self.queue.has_in_hand(source, letter.taken)
+            if letter.kind == WELCOME:
+                self._welcomed(source, letter)
             self._read(source, letter._replace(taken={}))
         self._go_on(source)
+
+    def _welcomed(self, source: int, letter: QueueLetter) -> None:
+        """It says what it has in hand; reports that it sent later may have been read before."""
+        read = self._unwelcomed.pop(source, None)
+        if letter.number == self._others[source] or read is not None:
+            in_hand = letter.taken
+            for later in [report for report in read or () if report.number >= letter.number]:
+                in_hand = difference(union(in_hand, later.taken), later.done)
+            self.queue.has_in_hand(source, in_hand)
 
     def _go_on(self, source: int) -> None:
         """Read the reports of a member in their order."""
@@ -176,6 +192,8 @@ class Worker:
         while source in self._others and self._others[source] in waiting:
             letter = waiting.pop(self._others[source])
             self._others[source] += 1
+            if source in self._unwelcomed:
+                self._unwelcomed[source].append(letter)
             self._read(source, letter)
         for number in [number for number in waiting if number < self._others.get(source, 0)]:
             del waiting[number]
@@ -187,6 +205,7 @@ class Worker:
     def leave(self, member: int) -> None:
         """A member is no longer in the queue: what it had not done goes to others."""
         self._waiting.pop(member, None)
+        self._unwelcomed.pop(member, None)
         if self._others.pop(member, None) is not None:
             self._members_changed()
 
@@ -200,10 +219,10 @@ class Worker:
                     subscription.offer_loss(Lost(sender, first, last, _LEFT_UNDONE))
 
     def stop(self) -> None:
-        """Tell the others that we are out of it."""
+        """Tell the others that we are out of it, also those that have not answered our greeting yet."""
         self._timer.cancel()
         self._report()
-        for member in self._others:
+        for member in sorted(self._greeted | self._others.keys()):
             self._parts.mail.write(member, QUEUE, pack(QueueLetter(BYE, self._id, self._number, {}, {}, {}, 0, {})))
 
 

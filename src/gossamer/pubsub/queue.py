@@ -11,13 +11,14 @@ none is, those that came later, which know what others have in hand, report it a
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
-from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, union
+from gossamer.core.packet_sets import Horizon, PacketSets, difference, put, remove, union
 from gossamer.core.ranges import RangeSet
 
 By = Literal["any", "sender", "key"]
@@ -44,13 +45,14 @@ class Report(NamedTuple):
 class Share(Generic[T]):
     """The events of one packet that are one member's."""
 
-    __slots__ = ("claimed", "events", "orphan", "owner", "sender", "seqno")
+    __slots__ = ("claimed", "events", "list_hash", "orphan", "owner", "sender", "seqno")
 
-    def __init__(self, owner: int, sender: int, seqno: int, events: list[T]) -> None:
+    def __init__(self, owner: int, sender: int, seqno: int, events: list[T], list_hash: int) -> None:
         self.owner = owner
         self.sender = sender
         self.seqno = seqno
         self.events = events
+        self.list_hash = list_hash  # of the members among whom the owner was chosen
         self.claimed = False
         self.orphan = False
 
@@ -73,7 +75,8 @@ class Queue(Generic[T]):
         self._open: dict[int, dict[int, list[Share[T]]]] = {}  # by sender, by packet
         self._oldest: deque[tuple[int, int]] = deque()
         self._undone: dict[tuple[int, int], int] = {}  # by packet: how many of our events are not done
-        self._ahead: dict[tuple[int, int], dict[int, bool]] = {}  # packets not here yet: who claims them, and are done
+        self._ahead: dict[tuple[int, int], dict[int, tuple[bool, int]]] = {}
+        """Packets that are not here yet: who claims them, whether they are done, and by which list it has chosen."""
         self._seen_by: dict[int, Horizon] = {}
         self.since: Horizon = {}
         """By sender: from this packet on we have all that the queue gets."""
@@ -104,14 +107,15 @@ class Queue(Generic[T]):
         if sender not in self.since:
             self.since[sender] = self._since_news[sender] = seqno
         for owner, some in self._split(sender, seqno, events):
-            share = Share(owner, sender, seqno, some)
+            share = Share(owner, sender, seqno, some, self._hash)
             if owner == self._me:
                 mine += self._take(share)
             self._keep(share)
-        for source, done in self._ahead.pop((sender, seqno), {}).items():
-            self._claimed(source, sender, seqno)
-            if done:
-                self._remove(sender, seqno, source)
+        for source, (done, list_hash) in self._ahead.pop((sender, seqno), {}).items():
+            if self._chose_as_we_do(list_hash):
+                self._claimed(source, sender, seqno)
+                if done:
+                    self._remove(sender, seqno, source)
         return mine + self._late(sender, seqno)
 
     def _late(self, sender: int, seqno: int) -> list[T]:
@@ -163,6 +167,7 @@ class Queue(Generic[T]):
         place = share.sender, share.seqno
         self._undone[place] = self._undone.get(place, 0) + len(share.events)
         self._taken.setdefault(share.sender, RangeSet()).add(share.seqno)
+        remove(self._done, *place, share.seqno)  # not all of it is done any more, if that was not reported yet
         return share.events
 
     def _keep(self, share: Share[T]) -> None:
@@ -190,7 +195,7 @@ class Queue(Generic[T]):
         shares = self._open.get(sender, {}).get(seqno)
         if shares is None:
             return
-        kept = [share for share in shares if share.owner != owner]
+        kept = [share for share in shares if share.owner != owner or not share.claimed]
         self._events -= sum(len(share.events) for share in shares) - sum(len(share.events) for share in kept)
         if kept:
             self._open[sender][seqno] = kept
@@ -223,7 +228,7 @@ class Queue(Generic[T]):
     def reported(self, source: int, report: Report, seen: Horizon) -> list[T]:
         """Another member says how far it is; its reports come in order. We have seen everything up to `seen`."""
         self.has_in_hand(source, difference(union(self._in_hand_of.get(source, {}), report.taken), report.done))
-        if self._by != "key" or report.list_hash == self._hash:  # else it has chosen differently, and may lack some
+        if self._chose_as_we_do(report.list_hash):
             for taken, done in ((report.taken, False), (report.done, True)):
                 for sender, numbers in taken.items():
                     for seqno in numbers:
@@ -243,24 +248,42 @@ class Queue(Generic[T]):
         left, self._left_undone = self._left_undone, {}
         return left
 
-    def forget_but(self, senders: Container[int]) -> None:
+    def forget_but(self, may_send: Callable[[int], bool]) -> None:
         """Nothing more comes from any other sender, so who has what of it matters only while it is not done."""
         for since in self._since_of.values():
-            for sender in [one for one in since if one not in senders and one not in self._open]:
+            for sender in [one for one in since if one not in self._open and not may_send(one)]:
                 del since[sender]
+
+    def _chose_as_we_do(self, list_hash: int) -> bool:
+        """Whether one that has chosen by this list cannot lack anything of what is its by ours."""
+        return self._by != "key" or list_hash == self._hash
 
     def _told(self, source: int, sender: int, seqno: int, done: bool, seen: Horizon) -> None:
         if seqno <= seen.get(sender, -1):
-            self._claimed(source, sender, seqno)
+            if not done or self._by != "key":
+                self._claimed(source, sender, seqno)
             if done:
                 self._remove(sender, seqno, source)
         elif len(self._ahead) < _AHEAD_MAX:
-            self._ahead.setdefault((sender, seqno), {})[source] = done
+            self._ahead.setdefault((sender, seqno), {})[source] = done, self._hash
 
     def _claimed(self, source: int, sender: int, seqno: int) -> None:
-        for share in self._open.get(sender, {}).get(seqno, ()):
-            if share.owner == source or (self._by != "key" and not share.claimed):
-                share.owner, share.claimed, share.orphan = source, True, False
+        """It has its share. By key, that need not be what we think was left to it, too: it may not know of that yet."""
+        if self._by == "key":
+            self._choose_again(sender, seqno)
+        shares = self._open.get(sender, {}).get(seqno, ())
+        theirs = [one for one in shares if one.owner == source or (self._by != "key" and not one.claimed)]
+        own = [one for one in theirs if not one.claimed and not one.orphan] if self._by == "key" else theirs
+        for share in own or theirs:
+            share.owner, share.claimed, share.orphan = source, True, False
+
+    def _choose_again(self, sender: int, seqno: int) -> None:
+        """What we took for one's when it came may be another's that we did not know of: the two have not."""
+        shares = self._open.get(sender, {}).get(seqno, [])
+        for share in [one for one in shares if one.list_hash != self._hash and not one.claimed and not one.orphan]:
+            parts = dict(self._split(sender, seqno, share.events))
+            share.events, share.list_hash = parts.pop(share.owner, []), self._hash
+            shares += [Share(owner, sender, seqno, events, self._hash) for owner, events in parts.items()]
 
     def _find_orphans(self, source: int, seen: Horizon) -> list[T]:
         """What we thought was theirs, and they have seen and not claimed."""
@@ -319,7 +342,7 @@ class Queue(Generic[T]):
         shares.remove(share)
         mine: list[T] = []
         for owner, events in parts:
-            part = Share(owner, share.sender, share.seqno, events)
+            part = Share(owner, share.sender, share.seqno, events, self._hash)
             part.orphan = True
             shares.append(part)
             if owner == self._me:
@@ -328,8 +351,9 @@ class Queue(Generic[T]):
 
 
 def _highest(key: Any, members: tuple[int, ...]) -> int:
+    """A CRC would not do: which of two members is higher would depend on a single bit of the key's."""
     text = f"{key}/".encode()
-    return max(members, key=lambda member: (crc32(b"%d" % member, crc32(text)), member))
+    return max(members, key=lambda member: (blake2b(b"%b%d" % (text, member), digest_size=8).digest(), member))
 
 
 def _below(numbers: RangeSet, end: int | None) -> RangeSet:
