@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -86,3 +87,9 @@ def disk_of(directory: Path, megabytes: int) -> Iterator[Path]:
 def resize(disk: Path, kilobytes: int) -> None:
     """Make a file system larger, or smaller."""
     subprocess.run(["mount", "-o", f"remount,size={kilobytes}k", str(disk)], check=True)
+
+
+def leave_room(disk: Path, kilobytes: int) -> None:
+    """Make a file system so small that only so much more fits."""
+    system = os.statvfs(disk)
+    resize(disk, (system.f_blocks - system.f_bfree) * system.f_frsize // 1024 + kilobytes)

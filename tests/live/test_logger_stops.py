@@ -20,7 +20,7 @@ from gossamer.store import open_store
 from gossamer.wire import decode
 from gossamer.wire.events import unpack
 from tests.live.logger_nursery import CLOCK_JUMPS, Nursery
-from tests.live.logger_scene import disk_of, resize, until
+from tests.live.logger_scene import disk_of, leave_room, resize, until
 from tests.live.members import GROUP, PATIENCE_S, payloads, run, settings
 
 DAY_S = 86_400.0
@@ -87,8 +87,7 @@ class Scene:
 
     async def fill(self) -> None:
         """The disk is full until after the logger was ended."""
-        system = os.statvfs(self._disk)
-        resize(self._disk, (system.f_blocks - system.f_bfree) * system.f_frsize // 1024 + 64)
+        leave_room(self._disk, 64)
         self._publisher.large = True
         confirmed = -1
         while confirmed < self._publisher.confirmed:  # there is still room in the file

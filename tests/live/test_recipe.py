@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import gossamer
 from gossamer.live.group import Group
 from gossamer.live.probe import probe
-from tests.live.logger_scene import disk_of, held, logged, resize
+from tests.live.logger_scene import disk_of, held, leave_room, logged, resize
 from tests.live.members import GROUP, PATIENCE_S, Process, payloads, processes, run, settings, until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -72,10 +73,14 @@ class Recipe:
     async def look(self) -> None:
         """What `gossamer stats --json` shows."""
         for _ in range(100):
-            found = [p for p in await probe(GROUP, self._place, enough=5) if p["logger"]]
+            found = await self._probed()
             if len(found) == len(self._loggers) and not any(p["stats"]["log"]["refusing"] for p in found):
                 return
         raise AssertionError(f"{len(found)} of {len(self._loggers)} loggers answer, and accept something")
+
+    async def _probed(self) -> list[dict[str, Any]]:
+        """What the loggers say of themselves."""
+        return [p for p in await probe(GROUP, self._place, enough=5) if p["logger"]]
 
     async def restart_one(self) -> None:
         for name in list(self._loggers):
@@ -97,10 +102,10 @@ class Recipe:
         await self._start("one")
 
     async def fill_a_disk(self) -> None:
-        used = sum(file.stat().st_blocks // 2 for file in self._disk.rglob("*"))
-        resize(self._disk, used + 64)
+        leave_room(self._disk, 64)
         self.payload_bytes = LARGE_BYTES
-        await asyncio.to_thread(self._loggers["one"].popen.stderr.readline)  # it says so
+        while not any(logger["stats"]["log"]["refusing"] for logger in await self._probed()):
+            pass  # either of them: they share the disk
         self.payload_bytes = 0
         await self._nothing_is_confirmed()
         resize(self._disk, ROOM_KB)

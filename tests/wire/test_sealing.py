@@ -1,5 +1,7 @@
 """Sealed datagrams open for who has the key, once, and for nobody else; a key changes without losing one."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 import tracemalloc
@@ -552,6 +554,58 @@ def test_clocks_may_differ_by_a_minute(apart_s, heard):
     ours.now += 40.0
     sealed = Sealer(ring, SALT, clock=Clock(ours.now + apart_s)).seal(DATAGRAM)
     assert opener.open_many([sealed]) == [DATAGRAM if heard else None]
+
+
+class Host:
+    """One member's sealer and opener, with the clock that they share."""
+
+    def __init__(self, salt: bytes, clock: Clock) -> None:
+        self.clock, ring = clock, KeyRing([OLD])
+        self.opener = Opener(ring, clock=clock)
+        self.sealer = Sealer(ring, salt, clock=clock, is_agreed=self.opener.liveness.is_agreed)
+
+    def hears(self, other: Host) -> bool:
+        sealed = other.sealer.seal(DATAGRAM)
+        return self.opener.open_many([sealed]) == [DATAGRAM]
+
+
+@pytest.mark.parametrize("ahead_s", [90.0, 7200.0, 864_000.0])
+def test_a_sealer_whose_clock_was_ahead_and_is_set_right_is_heard_by_newcomers(ahead_s):
+    clocks = [Clock(), Clock()]
+    jumped, other = Host(SALT, clocks[0]), Host(b"o" * 8, clocks[1])
+    assert other.hears(jumped)
+    clocks[0].now += ahead_s
+    assert other.hears(jumped)
+    clocks[0].now -= ahead_s - 1.0
+    clocks[1].now += 1.0
+    assert jumped.hears(other)
+    newcomer = Host(b"n" * 8, clocks[1])
+    assert newcomer.hears(jumped)
+    assert other.hears(jumped)
+    assert len({jumped.sealer.seal(DATAGRAM)[24:36] for _ in range(100)}) == 100
+
+
+def test_a_sealer_whose_clock_alone_is_set_back_goes_on_as_it_was():
+    clocks = [Clock(), Clock()]
+    jumped, other = Host(SALT, clocks[0]), Host(b"o" * 8, clocks[1])
+    for _ in range(20):
+        assert other.hears(jumped)
+        assert jumped.hears(other)
+        clocks[0].now -= 100.0
+        clocks[1].now += 1.0
+
+
+def test_a_receiver_that_started_while_its_clock_was_ahead_hears_newcomers_once_it_is_right():
+    ring, ours, theirs = KeyRing([OLD]), Clock(), Clock()
+    ours.now += 7200.0
+    opener = Opener(ring, clock=ours)
+    recorded = Sealer(ring, SALT, clock=theirs).seal(DATAGRAM)
+    ours.now -= 7200.0
+    assert opener.open_many([recorded]) == [None]
+    theirs.now += 0.25
+    ours.now += 0.25
+    assert opener.open_many([recorded]) == [None], "it was sealed before the clock was set"
+    assert opener.open(Sealer(ring, b"n" * 8, clock=theirs).seal(DATAGRAM)) == DATAGRAM
 
 
 def test_more_recorded_incarnations_than_are_remembered_are_not_accepted_in_rotation():

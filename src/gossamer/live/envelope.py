@@ -111,8 +111,8 @@ class SealedEnvelope:
         self._header = header
         self.overhead_bytes = REPAIR_BYTES + 2 * sealing.SEAL_BYTES
         self.keys = keys
-        self._sealer = sealing.Sealer(self.keys, salt, clock=time)
         self._opener = sealing.Opener(self.keys, clock=time)
+        self._sealer = sealing.Sealer(self.keys, salt, clock=time, is_agreed=self._opener.liveness.is_agreed)
         self._malformed = 0
 
     def close(self, message: Message) -> bytes:

@@ -20,7 +20,8 @@ the same salt and to seal in the same quarter of a second.
 What was recorded cannot be sent again later. Of an incarnation that it knows, a receiver takes each counter once. One
 that it does not know must be alive: its datagram was sealed since the receiver started (and since it last forgot an
 incarnation), and within a minute of now. So the clocks of a group may differ by a minute; one that is behind by a
-second is heard a second later by a receiver that has just started.
+second is heard a second later by a receiver that has just started. A sealer that finds its counter ahead of its clock
+begins a new incarnation once others agree with that clock; until then those that know it go on hearing it.
 
 A repair is a header, the phase, and the origin's sealed datagram, verbatim; the repairer seals it like any other
 datagram. The outer seal is checked for replays, the inner one only for authenticity, since what it holds may be old or
@@ -33,6 +34,7 @@ each other. Import this module only where it is needed: it needs `cryptography`,
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from struct import Struct
 from typing import Final, TypeVar
 
@@ -57,6 +59,7 @@ from gossamer.wire.codec import (
 )
 from gossamer.wire.fields import PHASES
 from gossamer.wire.keys import KEY_BYTES, KeyRing, key_id, new_key, parse_key
+from gossamer.wire.liveness import AGREED_TICKS, CLOCK_BEGINS, TICKS_PER_S, Clock, Liveness, ticks_of, timeless
 from gossamer.wire.replay import ReplayWindow
 
 __all__ = [
@@ -100,25 +103,7 @@ _COPY_MAX: Final = 4096
 """Up to this size, copying a piece out is quicker than taking a view of it."""
 
 Cipher = Callable[[bytes, bytes | memoryview, bytes], bytes]
-Clock = Callable[[], float]
-"""Seconds since the epoch."""
 T = TypeVar("T")
-
-_CLOCK_BEGINS: Final = 1_577_836_800
-_TICKS_PER_S: Final = 4
-"""The upper half of a counter counts quarters of a second since 2020: that is enough until 2054."""
-_ALIVE_TICKS: Final = 60 * _TICKS_PER_S
-"""How far the clocks of a group may differ."""
-
-
-def _timeless() -> float:
-    """For those who read what was stored: nothing in it is new."""
-    return float(_CLOCK_BEGINS)
-
-
-def _ticks(clock: Clock) -> int:
-    return int((clock() - _CLOCK_BEGINS) * _TICKS_PER_S)
-
 
 _Known = tuple[bytes, Cipher, ReplayWindow | None, int]
 """The name of some traffic (source, key id, salt, upper half of the counter), its cipher, its window if it has one, and
@@ -141,14 +126,26 @@ class SealError(WireError):
 class Sealer:
     """Seals the datagrams of one incarnation. There must never be two sealers with one salt."""
 
-    def __init__(self, keys: KeyRing, salt: bytes, counter: int = 0, *, clock: Clock = _timeless) -> None:
-        """`salt` is 8 new random bytes at each start of the process; `counter` is where to begin."""
+    def __init__(
+        self,
+        keys: KeyRing,
+        salt: bytes,
+        counter: int = 0,
+        *,
+        clock: Clock = timeless,
+        is_agreed: Callable[[], bool] = bool,
+    ) -> None:
+        """`salt` is 8 new random bytes at each start of the process; `counter` is where to begin.
+
+        `is_agreed` tells whether others agree with our clock.
+        """
         if len(salt) != SALT_BYTES:
             raise ValueError(f"a salt has {SALT_BYTES} bytes, this one has {len(salt)}")
         self._keys: Final = keys
-        self._salt: Final = bytes(salt)
+        self._salt = bytes(salt)
         self._counter = counter
         self._clock = clock
+        self._is_agreed = is_agreed
         self._until = -1
         self._until_s = 0.0
         self._generation = -1
@@ -199,23 +196,31 @@ class Sealer:
     def _prepare(self, count: int) -> None:
         """Have a key under which the next `count` datagrams may be sealed."""
         last = self._counter + count - 1
-        if last > self._until or self._generation != self._keys.generation or self._clock() >= self._until_s:
+        is_now = self._until_s - 1 / TICKS_PER_S <= self._clock() < self._until_s
+        if last > self._until or self._generation != self._keys.generation or not is_now:
             self._renew(count)
 
     def _renew(self, count: int) -> None:
         """Take the key in use, until the upper half of the counter changes: when it is full, or time has passed."""
-        ticks = _ticks(self._clock)
+        ticks = ticks_of(self._clock)
+        if self._counter // _EPOCH > ticks + AGREED_TICKS and self._is_agreed():
+            self._begin_anew()
         if ticks > self._counter // _EPOCH:
             self._counter = min(ticks * _EPOCH + self._counter % _EPOCH, COUNTER_MAX)
         if (self._counter + count - 1) // _EPOCH != self._counter // _EPOCH:
             self._counter = min((self._counter // _EPOCH + 1) * _EPOCH, COUNTER_MAX)
-        self._until_s = (ticks + 1) / _TICKS_PER_S + _CLOCK_BEGINS
+        self._until_s = (ticks + 1) / TICKS_PER_S + CLOCK_BEGINS
         if self._counter + count - 1 >= COUNTER_MAX:
             raise SealError("exhausted", "this incarnation has no counter left: begin a new one")
         self._ciphers.clear()
         self._key_and_salt = self._keys.using.to_bytes(4, "big") + self._salt
         self._until = min((self._counter // _EPOCH + 1) * _EPOCH, COUNTER_MAX) - 1
         self._generation = self._keys.generation
+
+    def _begin_anew(self) -> None:
+        """The clock was ahead, and is right now: those that do not know us would take us for a recording."""
+        self._salt = sha256(self._salt + self._counter.to_bytes(8, "big")).digest()[:SALT_BYTES]
+        self._counter = 0
 
     def _cipher(self, source: bytes) -> Cipher:
         """The cipher for what is sealed now as coming from `source`."""
@@ -237,7 +242,7 @@ class Opener:
     """
 
     def __init__(
-        self, keys: KeyRing, *, window: int = 65_536, incarnations_max: int = 1024, clock: Clock = _timeless
+        self, keys: KeyRing, *, window: int = 65_536, incarnations_max: int = 1024, clock: Clock = timeless
     ) -> None:
         """`window` in counters per incarnation, a power of two, must cover what can wait in the receiver's sockets.
 
@@ -254,8 +259,7 @@ class Opener:
         self._ciphers: OrderedDict[bytes, Cipher] = OrderedDict()
         self._generation = keys.generation
         self._last: _Known | None = None
-        self._clock = clock
-        self._alive_since = _ticks(clock)
+        self.liveness: Final = Liveness(clock)
         self.forgotten = 0
         self.refused: dict[str, int] = {}
 
@@ -301,7 +305,7 @@ class Opener:
         except InvalidTag:
             raise self._refuse("forged", "the datagram is not authentic") from None
         if known is not last:
-            if replay_check and window is None and not self._is_alive(int.from_bytes(name[-4:], "big")):
+            if replay_check and window is None and not self.liveness.is_alive(int.from_bytes(name[-4:], "big")):
                 raise self._refuse("stale", "the datagram is not from now, and its sealer was not heard before")
             window = self._keep(known, replay_check)
         if replay_check and window is not None:
@@ -384,10 +388,6 @@ class Opener:
             raise WireError("repair does not hold data of its group")
         return header, Repair(message.packet, PHASES[repair[HEADER_BYTES]]), sealed
 
-    def _is_alive(self, ticks: int) -> bool:
-        """Whether a sealer of which we know nothing is there now, not only in a recording."""
-        return ticks >= self._alive_since and abs(ticks - _ticks(self._clock)) <= _ALIVE_TICKS
-
     def _find(self, name: bytes, count: int) -> _Known:
         """What is needed to open traffic with this name; nothing is remembered, because it may be forged."""
         decrypt = self._ciphers.get(name)
@@ -417,6 +417,8 @@ class Opener:
     def _keep(self, known: _Known, replay_check: bool) -> ReplayWindow | None:
         """Remember traffic that proved authentic; the traffic that was silent longest is forgotten."""
         name, decrypt, window, base = known
+        if replay_check and name not in self._ciphers:
+            self.liveness.heard(int.from_bytes(name[-4:], "big"))
         self._ciphers[name] = decrypt
         self._ciphers.move_to_end(name)
         if len(self._ciphers) > 2 * self._max:
@@ -430,7 +432,7 @@ class Opener:
         self._windows.move_to_end(incarnation)
         if len(self._windows) > self._max:
             self._windows.popitem(last=False)
-            self._alive_since = max(self._alive_since, _ticks(self._clock) + 1)
+            self.liveness.forgot()
             self.forgotten += 1
         self._last = (name, decrypt, window, base)
         return window
