@@ -69,6 +69,39 @@ def test_a_varint_that_is_cut_short_too_long_or_padded_is_refused(data):
         varint.get(data, 0)
 
 
+def one_by_one(data: bytes, count: int) -> tuple[list[int], int] | None:
+    found, at = [], 0
+    for _ in range(count):
+        try:
+            value, at = varint.get(data, at)
+        except ValueError:
+            return None
+        found.append(value)
+    return found, at
+
+
+@given(st.lists(st.integers(0, 2**63) | st.integers(0, 300), min_size=1, max_size=6), st.binary(max_size=30), st.data())
+def test_many_varints_are_what_they_are_one_by_one(values, noise, data):
+    out = bytearray()
+    for value in values:
+        varint.put(out, value)
+    cut = data.draw(st.integers(0, len(out)))
+    for given_bytes in (bytes(out), bytes(out) + noise, bytes(out[:cut]) + noise, noise):
+        expected = one_by_one(given_bytes, len(values))
+        for raw in (given_bytes, memoryview(given_bytes)):
+            if expected is None:
+                with pytest.raises(ValueError, match="varint"):
+                    varint.get_many(raw, 0, len(values))
+            else:
+                assert varint.get_many(raw, 0, len(values)) == expected
+
+
+@pytest.mark.parametrize("bad", [b"", b"\x80", b"\xff" * 10 + b"\x01", b"\xff" * 40, b"\x80\x00"])
+def test_many_varints_of_which_the_last_is_cut_short_too_long_or_padded_are_refused(bad):
+    with pytest.raises(ValueError, match="varint"):
+        varint.get_many(b"\x07\x81\x01" + bad, 0, 3)
+
+
 @dataclass(frozen=True)
 class Sample:
     rate: float = setting(1.0, "How fast.", unit="1/s", above=0, high=10)

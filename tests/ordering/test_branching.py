@@ -71,6 +71,8 @@ def test_marks_that_are_cut_off_have_not_been():
     log.append(Segment(1, mark=Mark("close", 1)))
     log.append(Segment(1, mark=Mark("back", 1, LEFT, {stream_of(5, 1): 7})))
     assert (log.marks.branches, log.placed[stream_of(5, 1)]) == ({}, 7)
+    assert [place for place, _ in log.marks.between(1, 7)] == [1, 6]
+    assert [place for place, _ in log.marks.between(2, 6)] == []
     log.cut(7)
     assert list(log.marks.branches) == [1]
     assert list(log.marks.closing) == [1]

@@ -124,6 +124,13 @@ def test_of_two_halves_the_one_with_the_primary_are_most():
     assert four.kept_by_most({3: 9, 1: 5, 2: 3}) == 5
 
 
+@given(st.sets(st.integers(0, 6), max_size=6), st.integers(0, 6), st.dictionaries(st.integers(0, 7), st.integers(0, 5)))
+def test_what_most_keep_is_the_highest_place_below_which_most_keep_all(members, primary, kept):
+    sites = Sites(primary, dict.fromkeys(members, 0))
+    most = [p for p in range(6) if sites.are_most([m for m in members if kept.get(m, 0) >= p])]
+    assert sites.kept_by_most(kept) == max(most, default=0)
+
+
 def turns() -> tuple[Stack, Turns]:
     stack = Stack(0, (0, 1, 2), ProtocolSettings(), Random(1))
     return stack, Turns(stack)

@@ -30,10 +30,12 @@ class Sites:
 
     def kept_by_most(self, kept: Mapping[int, int]) -> int:
         """The highest place below which most keep everything; `kept` says below which place each of them does."""
-        for place in sorted({kept.get(member, 0) for member in self.lives}, reverse=True):
-            if self.are_most([member for member in self.lives if kept.get(member, 0) >= place]):
-                return place
-        return 0
+        places = sorted([kept.get(member, 0) for member in self.lives], reverse=True)
+        if not places:
+            return 0
+        half, odd = divmod(len(places), 2)
+        by_half = 0 if odd or self.primary not in self.lives else min(places[half - 1], kept.get(self.primary, 0))
+        return max(places[half], by_half)
 
 
 EVERYBODY: Final = 1
@@ -61,9 +63,9 @@ class Mark:
     table: Horizon = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
-    """Places that follow on: `count` packets of `sender` from `first` on.
+    """Places that follow on: `count` packets of `sender` from `first` on. Never changed after it was made.
 
     Or, in one place, the `sites` from there on, or a `mark`. `graph` is the number of the graph whose primary gave
     these places.

@@ -29,3 +29,25 @@ def get(data: bytes | memoryview, at: int) -> tuple[int, int]:
             return value, offset + 1
         shift += 7
     raise ValueError("varint is cut short or too long")
+
+
+def get_many(data: bytes | memoryview, at: int, count: int) -> tuple[list[int], int]:
+    """As many numbers as that, one after the other, and the offset after them: quicker than one by one."""
+    found: list[int] = []
+    value = shift = 0
+    for byte in data[at : at + MAX_BYTES * count]:
+        if byte > 0x7F:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            continue
+        if shift:
+            if not byte or shift >= 7 * MAX_BYTES:
+                raise ValueError("varint is not minimal, or too long")
+            at += shift // 7
+            byte = value | byte << shift
+            value = shift = 0
+        at += 1
+        found.append(byte)
+        if len(found) == count:
+            return found, at
+    raise ValueError("varint is cut short or too long")

@@ -35,7 +35,7 @@ class Closing:
 
 def can_be(message: Places) -> bool:
     """Whether any order can come to these places."""
-    count = sum(segment.count for segment in message.segments)
+    count = sum([segment.count for segment in message.segments])
     return message.first + count <= PLACES_MAX and message.graph <= GRAPHS_MAX
 
 

@@ -6,7 +6,7 @@ sites do when they miss the primary.
 """
 
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gossamer.core.effects import Multicast, Note, ReportBlocked, Unicast
 from gossamer.core.ids import channel_of, channels_in
@@ -34,6 +34,22 @@ PART = 200
 """Segments in one message."""
 _ELSEWHERE = 10
 """For so many times `order_patience` other sites are asked for places that the primary does not keep."""
+
+
+_NO_SITES = Sites(-1, {})
+
+
+class _Word(NamedTuple):
+    """What the word of this member counts for the sites that decide, while another one is the primary."""
+
+    sites: Sites | None
+    primary: int
+    counts: bool
+    """Whether it is one of those sites."""
+    is_enough: bool
+    """Whether it and the primary are most of them."""
+    bit: int
+    """The bit by which it is asked."""
 
 
 class Host(Protocol):
@@ -87,7 +103,7 @@ class Follower:
         self.seen = 0
         """Of a branch: places of the trunk below this one were looked at."""
         self.promised = 0, -1  # the latest graph that somebody may open as far as we are concerned, and who
-        self._ranked: tuple[Sites | None, int] = None, 0  # the sites, and our bit among them
+        self._word = _Word(None, -1, counts=False, is_enough=False, bit=0)
         self._said = 0, 0, 0  # to the primary of which graph, below which place we keep all, and what was settled then
         self.closing: Closing | None = None
         self._elsewhere = -1, 0.0  # from which place on others are asked what the primary does not know, and since when
@@ -105,7 +121,7 @@ class Follower:
 
     def sites(self) -> Sites:
         """The sites as the last places have them."""
-        return Sites(-1, {}) if self.log is None else self.log.sites_at(self.log.end)
+        return _NO_SITES if self.log is None else self.log.last_sites
 
     def is_site(self) -> bool:
         """Whether this member is one of those that may decide."""
@@ -137,7 +153,7 @@ class Follower:
     def told_places(self, now: float, source: int, message: Places, out: Effects) -> None:
         """Somebody tells places: the primary gives them, others answer."""
         log = self.log
-        if not self.ladder.roster.knows(source) and source != self.primary:  # one that has just left may tell the end
+        if source != self.primary and not self.ladder.roster.knows(source):  # one that has just left may tell the end
             self.ladder.ignored["places from a stranger"] += 1
             return
         if log is None or not self._is_ours(message.order, out) or not self.believes(message.graph):
@@ -171,30 +187,42 @@ class Follower:
         if not log.take(message.first, segments, self.settled):
             self.ladder.ignored["other places than those that are settled"] += 1
             return 0
-        self._undo_what_was_cut(log, out)
-        matches = message.first + sum(segment.count for segment in segments)
-        settled = matches if message.graph and self._are_most(source, matches) else min(message.settled, matches)
+        if log.cut_at < PLACES_MAX:
+            self._undo_what_was_cut(log, out)
+        matches = message.first + sum([segment.count for segment in segments])
+        enough = message.graph and self._word_beside(source, log).is_enough and log.graph_before(matches) == self.graph
+        settled = matches if enough else min(message.settled, matches)
         if settled > self.settled:
             self.settled = settled
             self.host.settled_more(now, out)
         elif matches > self.settled:
             self.host.knows_more(now, out)
-        awaited = message.graph and matches > message.settled and self._is_asked(message.asked)
-        if awaited and self.is_site() and self._is_awaited(segments) and self._is_news(message, matches):
+        if matches > message.settled and message.graph and self._has_to_answer(message, source, matches, log):
             out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches, self.branch)))
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
 
-    def _is_asked(self, asked: int) -> bool:
-        """Whether we are among those that should answer."""
-        if asked & EVERYBODY:
-            return True
-        sites = self.sites()
-        if sites is not self._ranked[0]:
-            lower = sum(member < self.ladder.me for member in sites.lives)
-            self._ranked = sites, 2 << lower if self.ladder.me in sites.lives else 0
-        return bool(asked & self._ranked[1])
+    def _has_to_answer(self, message: Places, source: int, matches: int, log: PlaceLog) -> bool:
+        """Whether we are a site that should say now that it keeps these."""
+        word = self._word_beside(source, log)
+        asked = word.counts and (message.asked & EVERYBODY or message.asked & word.bit)
+        return bool(asked) and self._is_awaited(message.segments) and self._is_news(message, matches)
+
+    def _word_beside(self, primary: int, log: PlaceLog) -> _Word:
+        """What our word counts while this one is the primary: found out once for the same sites.
+
+        If we and the primary are most of those that decide, what both keep stays. So it is in groups of up to four,
+        which thus deliver as soon as they are told a place.
+        """
+        deciding = log.sites(self.settled)
+        if deciding[0] is not self._word.sites or primary != self._word.primary or len(deciding) > 1:
+            me, last = self.ladder.me, deciding[-1]
+            has = [sites.has(me, self.life) for sites in deciding]
+            most = all(has) and all(sites.are_most((primary, me)) for sites in deciding)
+            bit = 2 << sum(member < me for member in last.lives) if me in last.lives else 0
+            self._word = _Word(deciding[0] if len(deciding) == 1 else None, primary, any(has), most, bit)
+        return self._word
 
     def _is_news(self, message: Places, matches: int) -> bool:
         """Whether the primary may not know that we keep these: if only more is settled now, it need not be told again.
@@ -226,7 +254,8 @@ class Follower:
         """
         if self.is_atomic or self.log is None or self.blocked_since < inf or self.host.turns.is_far_ahead:
             return self.settled
-        return max(self.settled, self.log.packets_until(self.settled))
+        marks = self.log.marks.between(self.settled, self.log.end)
+        return marks[0][0] if marks else self.log.end
 
     def believes(self, graph: int) -> bool:
         """Whether there can be a graph of this number; if not, it is counted."""
@@ -235,16 +264,6 @@ class Follower:
             return True
         self.ladder.ignored["graphs from the future"] += 1
         return False
-
-    def _are_most(self, primary: int, place: int) -> bool:
-        """Whether the primary and this site are most of those that decide: then what both keep below `place` stays.
-
-        So it is in groups of up to four, which thus deliver as soon as they are told a place.
-        """
-        assert self.log is not None
-        me, deciding = self.ladder.me, self.log.sites(self.settled)
-        both = all(sites.has(me, self.life) and sites.are_most((primary, me)) for sites in deciding)
-        return both and self.log.graph_before(place) == self.graph
 
     def _is_ours(self, order: int, out: Effects) -> bool:
         """Whether this is about our order. Of two that were founded apart, the older one stays, if it lets us in."""

@@ -163,12 +163,13 @@ class Primary(Follower):
         if message.below > log.end:
             self.ladder.ignored["places that nobody gave"] += 1
             return
-        known = any(sites.has(source, message.life) for sites in log.sites(self.settled))
-        if known:
-            self.answering.answered(source)
-        if known and message.below > self.kept.get(source, 0):
+        deciding = log.sites(self.settled)
+        if not any(sites.has(source, message.life) for sites in deciding):
+            return
+        self.answering.answered(source)
+        if message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
-            before, change = self.settled, len(log.sites(self.settled)) > 1
+            before, change = self.settled, len(deciding) > 1
             if message.below > before and self._settle(now, out):
                 if not self._settle_alone(log) and self._is_awaited(log.part(before, PART)):
                     self.say(self.places(self.graph, log.end, self._asked(now)), out)
@@ -183,8 +184,8 @@ class Primary(Follower):
     def _settle(self, now: float, out: Effects) -> bool:
         """Settle what most sites keep: of all sites that may decide. Returns whether anything was."""
         assert self.log is not None
-        kept = {**self.kept, self.ladder.me: self.log.end}
-        settled = min(sites.kept_by_most(kept) for sites in self.log.sites(self.settled))
+        self.kept[self.ladder.me] = self.log.end
+        settled = min([sites.kept_by_most(self.kept) for sites in self.log.sites(self.settled)])
         if settled <= self.settled or self.log.graph_before(settled) != self.graph:
             return False  # places of earlier graphs are settled only with one of this
         self.settled = settled

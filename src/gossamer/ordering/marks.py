@@ -41,6 +41,16 @@ class Marks:
         self._marks.append((place, mark))
         self._count(place, mark)
 
+    def between(self, first: int, below: int) -> list[tuple[int, Mark]]:
+        """Those from this place on and below that one; what is asked for is at the end, or little."""
+        found: list[tuple[int, Mark]] = []
+        for known in reversed(self._marks):
+            if known[0] < first:
+                break
+            if known[0] < below:
+                found.append(known)
+        return found[::-1]
+
     def cut(self, place: int) -> None:
         """Forget those from this place on."""
         if self._marks and self._marks[-1][0] >= place:

@@ -41,6 +41,8 @@ class PlaceLog:
         """The graph that gave the place before this one; -1 if it is not known."""
         if place == self.begin:
             return self._before
+        if place == self.end:
+            return self._segments[-1].graph
         if not self.begin < place <= self.end:
             return -1
         return self._segments[bisect_right(self._firsts, place - 1) - 1].graph
@@ -53,10 +55,10 @@ class PlaceLog:
         else:
             self._firsts.append(self.end)
             self._segments.append(segment)
-        if segment.sites is not None:
-            self._sites.append((self.end, segment.sites))
-        elif segment.mark is not None:
-            self.marks.add(self.end, segment.mark)
+            if segment.sites is not None:
+                self._sites.append((self.end, segment.sites))
+            elif segment.mark is not None:
+                self.marks.add(self.end, segment.mark)
         _place(self.placed, segment, segment.count)
         self.end += segment.count
 
@@ -105,22 +107,16 @@ class PlaceLog:
         found[0] = _rest(found[0], first - self._firsts[at])
         return found
 
-    def walk(self, first: int) -> Iterator[tuple[int, Segment]]:
-        """The segments from the one with `first` in it on, each with its first place."""
-        for at in range(max(0, bisect_right(self._firsts, first) - 1), len(self._segments)):
-            yield self._firsts[at], self._segments[at]
-
     def between(self, first: int, below: int) -> Iterator[tuple[int, Segment]]:
         """The segments that have places from `first` on and below `below`, each with its first place."""
-        for place, segment in self.walk(first):
-            if place >= below or first >= below:
+        if first >= below:
+            return
+        for at in range(max(0, bisect_right(self._firsts, first) - 1), len(self._segments)):
+            place, segment = self._firsts[at], self._segments[at]
+            if place >= below:
                 break
             if place + segment.count > first:
                 yield place, segment
-
-    def packets_until(self, first: int) -> int:
-        """The place of the first mark from `first` on, or the end."""
-        return next((place for place, segment in self.walk(first) if place >= first and segment.mark), self.end)
 
     def placed_below(self, place: int) -> Horizon:
         """The highest number of each sender that has a place below this one."""
@@ -142,10 +138,17 @@ class PlaceLog:
 
     def sites(self, settled: int) -> list[Sites]:
         """The sites that decide from the place `settled` on: those in force there, and all that follow."""
+        if self._sites[-1][0] < settled:
+            return [self._sites[-1][1]]
         in_force = len(self._sites) - 1
         while in_force > 0 and self._sites[in_force][0] >= settled:
             in_force -= 1
         return [sites for _, sites in self._sites[in_force:]]
+
+    @property
+    def last_sites(self) -> Sites:
+        """The sites in force at the end."""
+        return self._sites[-1][1]
 
     def sites_at(self, place: int) -> Sites:
         """The sites in force before this place."""
@@ -171,18 +174,22 @@ class PlaceLog:
 
 def _follows_on(last: Segment, segment: Segment) -> bool:
     return (
-        last.has_packets
+        last.sender == segment.sender
+        and last.first + last.count == segment.first
+        and last.graph == segment.graph
+        and last.has_packets
         and segment.has_packets
-        and (last.graph, last.sender, last.first + last.count) == (segment.graph, segment.sender, segment.first)
     )
 
 
 def _place(placed: dict[int, int], segment: Segment, count: int) -> None:
     """The first `count` places of the segment are given; with a branch, all come back that were given there."""
-    if segment.mark is not None and segment.mark.kind == "back":
+    if segment.has_packets:
+        sender, last = segment.sender, segment.first + count - 1
+        if last > placed.get(sender, -1):
+            placed[sender] = last
+    elif segment.mark is not None and segment.mark.kind == "back":
         placed.update({s: max(last, placed.get(s, -1)) for s, last in segment.mark.table.items()})
-    elif segment.has_packets:
-        placed[segment.sender] = max(segment.first + count - 1, placed.get(segment.sender, -1))
 
 
 def _rest(segment: Segment, skipped: int) -> Segment:

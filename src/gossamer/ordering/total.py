@@ -181,6 +181,7 @@ class Total(Trunk):
             if self.turns.is_overdue():
                 self._hand_over(now, out)
             self._settled_at_beat = self.sequence.settled
+            self._forget_history()
 
     # What others may want to know.
 
@@ -306,7 +307,8 @@ class Total(Trunk):
         for sequence in self._sequences() if self.branches else (self.sequence,):
             if sequence.covers(sender):
                 sequence.came_from(now, sender, out)
-        self._hand_over(now, out)
+        if self._awaits_packets():
+            self._hand_over(now, out)
 
 
 class Central(Total):

@@ -82,19 +82,33 @@ class Trunk(Order):
             while self._more:
                 self._more = False
                 self._notice(now, out)
-                followed = self.branches.get(self._at, self.sequence)
+                followed = self._followed()
                 self._walk(now, followed, followed.may_hand_over(), out)
         finally:
             self._releasing = False
-        self.turns.settle(self.branches.get(self._at, self.sequence).settled)
+        self.turns.settle(self._followed().settled)
+
+    def _forget_history(self) -> None:
+        """Only so many settled places are kept, for members that were away."""
         for sequence in self._sequences():
             if sequence.log is not None:
                 sequence.log.drop(_HISTORY, sequence.turn)
 
+    def _awaits_packets(self) -> bool:
+        """Whether it is the turn of anything; packets that come before their places wait for these."""
+        followed = self._followed()
+        return followed.log is not None and followed.turn < followed.may_hand_over()
+
+    def _followed(self) -> Sequence:
+        """The sequence that has its turn."""
+        return self.branches.get(self._at, self.sequence)
+
     def _walk(self, now: float, sequence: Sequence, below: int, out: Effects) -> None:
         """Hand over places of a sequence, as far as they are here and we still follow it."""
         log, followed = sequence.log, self._at
-        for place, segment in () if log is None else log.between(sequence.turn, below):
+        if log is None or sequence.turn >= below:
+            return
+        for place, segment in log.between(sequence.turn, below):
             end = min(place + segment.count, below)
             if segment.has_packets:
                 number = segment.first + sequence.turn - place
@@ -163,12 +177,11 @@ class Trunk(Order):
     def _notice(self, now: float, out: Effects) -> None:
         """Take part in branches that were opened with us."""
         trunk = self.sequence
-        if trunk.log is None or self.ladder.settings.channels == 1 or self._noticed >= trunk.settled:
+        if trunk.log is None or self._noticed >= trunk.settled:
             return
-        for place, segment in trunk.log.between(self._noticed, trunk.settled):
-            mark = segment.mark
-            opened = mark is not None and mark.kind == "open" and place not in self.branches
-            if opened and mark is not None and mark.table.get(self.ladder.me) == trunk.life:
+        for place, mark in trunk.log.marks.between(self._noticed, trunk.settled):
+            opened = mark.kind == "open" and place not in self.branches
+            if opened and mark.table.get(self.ladder.me) == trunk.life:
                 self._begin_branch(now, place, mark, out)
         self._noticed = max(self._noticed, trunk.settled)
 
@@ -207,14 +220,14 @@ class Trunk(Order):
     def _tend_branches(self, now: float, out: Effects) -> None:
         """Whoever leads a branch enters the trunk in it; whoever leads the trunk opens and closes branches."""
         trunk = self.sequence
-        if trunk.log is None or self.ladder.settings.channels == 1:
+        if trunk.log is None:
             return
         for branch in list(self.branches.values()):
             if branch.log is not None and branch.log.marks.ended < 0:
                 self._lead(now, branch, out)
             elif branch.log is not None and branch.settled > branch.log.marks.ended:
                 self._report_end(now, branch, out)
-        if self.branches_out and trunk.leads() and self._beat_at == now and len(trunk.log.sites(trunk.settled)) == 1:
+        if self._beat_at == now and self.branches_out and trunk.leads() and len(trunk.log.sites(trunk.settled)) == 1:
             patience = 2 * trunk.patience
             lives, marks = trunk.sites().lives, trunk.log.marks
             for mark in self._branching.wanted(now, patience, self.ladder.roster, lives, marks):

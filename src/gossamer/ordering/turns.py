@@ -185,8 +185,10 @@ class Turns:
 
     def settle(self, below: int) -> None:
         """What was handed over below this place stays; of a run, all or nothing."""
-        settled = next((n for n, known in enumerate(self._unsettled) if _end(*known) > below), len(self._unsettled))
-        del self._unsettled[:settled]
+        unsettled, settled = self._unsettled, 0
+        while settled < len(unsettled) and _end(*unsettled[settled]) <= below:
+            settled += 1
+        del unsettled[:settled]
 
     def undo_from(self, place: int, out: Effects) -> int:
         """Take back what was handed over from this place on, the last first; returns its first place, or -1."""

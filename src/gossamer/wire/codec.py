@@ -10,9 +10,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from operator import attrgetter
 from struct import Struct
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from gossamer.core.checksum import crc32
 from gossamer.core.errors import Error
@@ -98,6 +99,7 @@ from gossamer.wire.fields import (
     PHASES,
     SEGMENTS,
     FieldCodec,
+    Numbers,
 )
 
 MAGIC: Final = 0x47
@@ -275,8 +277,29 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
     HighestPriority: (112, (("priority", NUMBER),)),
     ViewUpdate: (15, (("entries", ENTRIES), ("answer", FLAG), ("seen", HORIZON), ("sponsors", FLAG))),
 }
-_SIZES: Final = {cls: [(attrgetter(n), codec.size) for n, codec in fields] for cls, (_, fields) in _FIELDS.items()}
-_BY_CODE: Final = {code: (cls, fields) for cls, (code, fields) in _FIELDS.items()}
+
+
+class _Part(NamedTuple):
+    """Fields of a message that are written together: one, or several numbers in a row."""
+
+    value_of: Callable[[Any], Any]
+    codec: FieldCodec
+    is_many: bool
+
+
+def _parts(fields: tuple[tuple[str, FieldCodec], ...]) -> list[_Part]:
+    parts: list[_Part] = []
+    for is_number, some in groupby(fields, lambda field: field[1] is NUMBER):
+        alike = list(some)
+        if is_number and len(alike) > 1:
+            parts.append(_Part(attrgetter(*(name for name, _ in alike)), Numbers(len(alike)), True))
+        else:
+            parts += [_Part(attrgetter(name), codec, False) for name, codec in alike]
+    return parts
+
+
+_PARTS: Final = {cls: (code, _parts(fields)) for cls, (code, fields) in _FIELDS.items()}
+_BY_CODE: Final = {code: (cls, parts) for cls, (code, parts) in _PARTS.items()}
 assert len(_BY_CODE) == len(_FIELDS), "each message has a code of its own"
 
 
@@ -306,10 +329,10 @@ def encode(header: Header, message: Message) -> bytes:
         out = bytearray(_HEADER.pack(MAGIC, VERSION, _GOSSIP, 0, header.group, header.source))
         gossip.put(out, message)
         return checksummed(bytes(out))
-    code, fields = _FIELDS[type(message)]
+    code, parts = _PARTS[type(message)]
     out = bytearray(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source))
-    for name, codec in fields:
-        codec.put(out, getattr(message, name))
+    for value_of, codec, _ in parts:
+        codec.put(out, value_of(message))
     return checksummed(bytes(out))
 
 
@@ -371,8 +394,8 @@ def size(message: Message) -> int:
     total = HEADER_BYTES + CHECKSUM_BYTES
     if isinstance(message, Gossip):
         return total + gossip.size(message)
-    for value_of, size_of in _SIZES[type(message)]:
-        total += size_of(value_of(message))
+    for value_of, codec, _ in _PARTS[type(message)][1]:
+        total += codec.size(value_of(message))
     return total
 
 
@@ -425,12 +448,16 @@ def _decode_message(header: Header, code: int, data: memoryview) -> Message:
 
 
 def _decode_fields(code: int, data: memoryview) -> tuple[Message, int]:
-    cls, fields = _BY_CODE[code]
+    cls, parts = _BY_CODE[code]
     at = HEADER_BYTES
-    values = {}
-    for name, codec in fields:
-        values[name], at = codec.get(data, at)
-    return cls(**values), at
+    values: list[Any] = []
+    for _, codec, is_many in parts:
+        value, at = codec.get(data, at)
+        if is_many:
+            values += value
+        else:
+            values.append(value)
+    return cls(*values), at  # fields are written in the order in which they are defined
 
 
 def _decode_packet(header: Header, data: memoryview) -> Packet:

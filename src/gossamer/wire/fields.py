@@ -4,6 +4,7 @@ Counts are checked against the bytes that are left before anything is allocated,
 memory of a decode grow with the length of its input.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gossamer.core import varint
@@ -59,6 +60,35 @@ class _Number:
     put = staticmethod(varint.put)
     size = staticmethod(varint.size)
     get = staticmethod(_member)
+
+
+class Numbers:
+    """Several unsigned numbers in a row: most messages are nothing else."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def put(self, out: bytearray, values: Sequence[int]) -> None:
+        """Append them."""
+        for value in values:
+            if value < 0x80:
+                out.append(value)
+            else:
+                varint.put(out, value)
+
+    def size(self, values: Sequence[int]) -> int:
+        """How many bytes `put` appends."""
+        return sum(map(varint.size, values))
+
+    def get(self, data: Raw, at: int) -> tuple[list[int], int]:
+        """The numbers at offset `at`, as many as there are, and the offset after them."""
+        values, at = varint.get_many(data, at, self._count)
+        if max(values) >= 1 << 63:
+            raise ValueError("number beyond 63 bits")
+        return values, at
+
+
+_FOUR = Numbers(4)
 
 
 class _Last:
@@ -322,8 +352,7 @@ class _Segments:
     def put(self, out: bytearray, value: list[Segment]) -> None:
         varint.put(out, len(value))
         for segment in value:
-            for number in _segment_numbers(segment):
-                varint.put(out, number)
+            _FOUR.put(out, _segment_numbers(segment))
             if segment.mark is not None:
                 CHANNEL_SET.put(out, segment.mark.channels | 1)  # there is no empty one, and channel 0 has no branch
                 HORIZON.put(out, segment.mark.table)
@@ -337,21 +366,17 @@ class _Segments:
         things, at = _count(data, at, 4)
         found = []
         for _ in range(things):
-            graph, at = _member(data, at)
-            count, at = _member(data, at)
-            first, at = _member(data, at)
+            (graph, count, what, number), at = _FOUR.get(data, at)
             if count:
-                number, at = _member(data, at)
                 if number + count >= 1 << 62:
                     raise ValueError("sequence number beyond 62 bits")
-                found.append(Segment(graph, first, number, count))
-            elif first:
-                mark, at = _get_mark(data, at, first - 1)
+                found.append(Segment(graph, what, number, count))
+            elif what:
+                mark, at = _get_mark(data, at, what - 1, number)
                 found.append(Segment(graph, mark=mark))
             else:
-                primary, at = _member(data, at)
                 lives, at = HORIZON.get(data, at)
-                found.append(Segment(graph, sites=Sites(primary, lives)))
+                found.append(Segment(graph, sites=Sites(number, lives)))
         return found, at
 
 
@@ -363,8 +388,7 @@ def _segment_numbers(segment: Segment) -> tuple[int, ...]:
     return segment.graph, segment.count, segment.sender, segment.first
 
 
-def _get_mark(data: Raw, at: int, kind: int) -> tuple[Mark, int]:
-    number, at = _member(data, at)
+def _get_mark(data: Raw, at: int, kind: int, number: int) -> tuple[Mark, int]:
     channels, at = CHANNEL_SET.get(data, at)
     table, at = HORIZON.get(data, at)
     if kind >= len(MARKS):
