@@ -44,7 +44,8 @@ _ENOUGH_PACKETS = 10_000
 _HEALING_BEATS = 16
 """A heal is over if for so many null periods nothing came of it."""
 _RETURN_BEATS = 2
-"""And after so many, if we have nothing for those that are back: where many messages are lost, somebody always is."""
+"""If we never missed those that are back, or have nothing for them, that was no partition: only so long it may be one.
+Where many messages are lost, somebody takes over for a moment all the time."""
 _MEASURE_REFRESHES = 8
 """Every so often a member measures how far one of its list is."""
 
@@ -65,7 +66,7 @@ class Coordinator(Repair):
         self._told = False  # whether the gap that is being found was learned from the tree
         self._was_whole = False  # whether all have followed us at any time
         self._surplus: Horizon = {}  # what the coordinator seems to lack
-        self._refresh_at = self._beat_at = self._healing_until = 0.0
+        self._refresh_at = self._beat_at = self._healing_until = self._settled_at = 0.0
         self._beat = ladder.timer(self._period_over)
         self._tell = ladder.timer(self._tell_surplus)
 
@@ -154,7 +155,7 @@ class Coordinator(Repair):
             if now < self._healing_until and self.account.filled > self._filled:
                 self._heal(now)
             self._filled = self.account.filled
-            self.tree.whole = whole and now >= self._healing_until
+            self.tree.whole = whole and now >= max(self._healing_until, self._settled_at)
             self._was_whole |= whole
             if self.tree.speaks(now):  # event 5
                 out.append(Multicast(IAmCoordinator(self._numbers.named(), self.tree.whole)))
@@ -194,9 +195,9 @@ class Coordinator(Repair):
                 now if self.ladder.me in self._surplus else now + self.ladder.rng.random() * 2 * self._period
             )
 
-    def _heal(self, now: float, beats: int = _HEALING_BEATS) -> None:
+    def _heal(self, now: float) -> None:
         """A side has come back, or is still being served: the group is not whole before that is over."""
-        self._healing_until = max(self._healing_until, now + beats * self._period)
+        self._healing_until = now + _HEALING_BEATS * self._period
 
     def _is_member(self, source: int) -> bool:
         """Whether it may have a say; counted if not."""
@@ -226,14 +227,18 @@ class Coordinator(Repair):
         is_back = leads and (
             message.complete or (self._was_whole and not self.tree.whole and source not in self.descent.followers)
         )
+        sides = (source, *message.others)
+        was_missed = any(member not in self.descent.followers for member in sides if member != self.ladder.me)
         if is_back:
-            self.account.healed(now, 1 + len(message.others), ongoing=now < self._healing_until)
+            self.account.healed(now, len(sides), ongoing=now < self._healing_until)
         comes = self.wants.fetched_for_all() if leads and not message.complete else {}
         rest = self.descent.take_in(now, source, message, self._numbers.latest, leads, comes)
         if leads:
             self._learn_from(now, source, message, out)
         if is_back:
-            self._heal(now, _HEALING_BEATS if self.descent.can_fill((source, *message.others)) else _RETURN_BEATS)
+            if was_missed and self.descent.can_fill(sides):
+                self._heal(now)
+            self._settled_at = now + _RETURN_BEATS * self._period
         self.descent.tell(source, rest.missing, out)
         lacks_something = bool(rest.missing or any(rest.others.values()))
         if self.tree.coordinator is None and lacks_something:
