@@ -13,6 +13,8 @@ from gossamer.core.request_window import RequestWindow
 SERVER, SENDER = 5, 7
 QUEUE = 170
 """Packets: 256 KB."""
+AWAKE_S = 0.02
+"""How long a server that stands still now and then works in between, on average."""
 
 
 @dataclass
@@ -25,6 +27,8 @@ class Path:
     loss: float = 0.0
     busy: float = 0.0
     """How long the server is busy with other things, on average, before it looks at a request; rarely not at all."""
+    still: float = 0.0
+    """How long the server stands still, now and then, also in the middle of an answer."""
     limit: int = 2048
     queue: int = QUEUE
     known: float = 0.0
@@ -36,6 +40,8 @@ class Path:
     dropped: list[float] = field(default_factory=list)
     sent: int = 0
     longest: int = 0
+    stops: float = 0.0
+    """When the server stands still the next time."""
 
     def run(self, seconds: float, seed: int = 1) -> "Path":
         window, rng = RequestWindow(self.limit, lambda: self.known * self.rate), Random(seed)
@@ -53,7 +59,8 @@ class Path:
                     heard = max(heard, now + self.delay / 2 + rng.uniform(0.6, 1.4) * self.busy * (rng.random() > 0.01))
                     for sender, numbers in wanted.items():
                         for seqno in numbers:
-                            free = self._cross(heard, free, (sender, seqno), events, rng)
+                            sent = self._awake(max(heard, free), rng) if self.still else heard
+                            free = self._cross(sent, free, (sender, seqno), events, rng)
             due = min(asking.overdue(now) for asking in askings.values())
             if events and events[0][0] <= due:
                 now, sender, seqno = heappop(events)
@@ -77,6 +84,12 @@ class Path:
         if rng.random() >= self.loss:
             heappush(events, (free + self.delay / 2, *packet))
         return free
+
+    def _awake(self, at: float, rng: Random) -> float:
+        """When the server sends what it would send `at`."""
+        while self.stops + self.still < at:
+            self.stops += self.still + rng.expovariate(1 / AWAKE_S)
+        return self.stops + self.still if at >= self.stops else at
 
     def use(self, since: float, until: float) -> float:
         """The share of the link that was used."""
@@ -113,6 +126,12 @@ def test_a_server_that_is_busy_is_no_full_path() -> None:
     path = Path(rate=8333, delay=0.002, busy=0.01).run(2.0)
     assert path.use(1.0, 2.0) > 0.88  # with a window for the delay of the path alone, it would be a third
     assert not path.dropped
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_server_that_stands_still_in_the_middle_of_an_answer_is_no_queue_that_overflows(seed: int) -> None:
+    path = Path(rate=100_000, delay=0.001, loss=0.05, still=0.016).run(3.0, seed)
+    assert path.use(0.5, 3.0) > 0.8 * AWAKE_S / (AWAKE_S + path.still)
 
 
 def grown(seconds: float = 0.02) -> RequestWindow:

@@ -9,9 +9,11 @@ others.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from math import inf
 
 from gossamer.core.answer_times import AnswerTimes
+from gossamer.core.answers import Answer, Answers
 from gossamer.core.packet_sets import PacketSets, count, difference, intersection, remove, take, union
 from gossamer.core.packets import Run
 from gossamer.core.ranges import RangeSet
@@ -28,20 +30,21 @@ _RANGES = 300
 class _Request:
     """What was asked for in one message: `wanted` is what may be on its way, as far as is known."""
 
-    __slots__ = ("asked", "at", "lost", "wanted")
+    __slots__ = ("asked", "at", "lost", "target", "wanted")
 
-    def __init__(self, at: float, wanted: PacketSets) -> None:
+    def __init__(self, at: float, target: int, wanted: PacketSets) -> None:
         self.at = at
+        self.target = target
         self.wanted = {sender: some.copy() for sender, some in wanted.items()}
         self.asked = count(wanted)
-        self.lost = 0
+        self.lost: PacketSets = {}
 
     def note_lost(self, numbers: PacketSets) -> None:
         """If these come after all, it is because they were asked for again."""
         lost = intersection(self.wanted, numbers)
         if lost:
             self.wanted = difference(self.wanted, lost)
-            self.lost += count(lost)
+            self.lost = union(self.lost, lost)
 
 
 class Asking:
@@ -51,15 +54,16 @@ class Asking:
     """
 
     __slots__ = (
+        "_answers",
         "_asked",
         "_asked_count",
         "_counted",
         "_in_vain",
         "_limit",
+        "_marks",
         "_older",
         "_overdue",
         "_requests",
-        "_timed",
         "_times",
         "_times_out",
         "_window",
@@ -87,9 +91,10 @@ class Asking:
         if self._window is not None:
             self._window.shared_by(self)
         self._times = AnswerTimes()
+        self._answers = Answers()
+        self._marks: dict[tuple[int, int], tuple[float, int, bool]] = {}  # the first packet of each, and the last
         self._requests: deque[_Request] = deque()  # those whose answers may be on their way
         self._overdue: PacketSets = {}  # were not waited for any longer, and may still come
-        self._timed: dict[tuple[int, int], tuple[float, int]] = {}  # one packet of each: when it was asked of whom
         self._counted = counted or limit > 0
         self._asked: PacketSets = {}  # of those wanted: may be on their way
         self._asked_count = 0
@@ -136,15 +141,15 @@ class Asking:
                 remove(self._in_vain, sender, first, last)
             if self._overdue:
                 remove(self._overdue, sender, first, last)
-            for packet in [p for p in self._timed if p[0] == sender and first <= p[1] <= last] if self._timed else ():
-                del self._timed[packet]
+            for mark in [m for m in self._marks if m[0] == sender and first <= m[1] <= last] if self._marks else ():
+                del self._marks[mark]
         assert self.wanted_count >= 0 <= self._asked_count
         return True
 
     def clear(self) -> None:
         """Nothing is wanted any more."""
         self.wanted, self._asked, self._older, self._in_vain, self._overdue = {}, {}, {}, {}, {}
-        self._timed = {}
+        self._marks = {}
         self.wanted_count = self._asked_count = 0
         self._requests.clear()
 
@@ -221,24 +226,26 @@ class Asking:
             assert self._asked_count <= self.wanted_count
 
     def _note_request(self, now: float, target: int, numbers: PacketSets, new: PacketSets) -> None:
-        """One packet of a request is timed; one that was asked for before is not, as in Karn's rule."""
+        """The last packet of a request is timed; one that was asked for before is not, as in Karn's rule."""
         assert self._window is not None
         again = intersection(numbers, self._asked)
         if again:
             self._note_lost(again)
-        for sender, some in reversed(difference(new, self._overdue).items()):
-            self._timed[sender, some.last] = now, target
-            break
+        fresh = difference(new, self._overdue)
+        if fresh:
+            first, last = next(iter(fresh)), next(reversed(fresh))
+            self._marks[first, fresh[first].first] = now, target, False
+            self._marks[last, fresh[last].last] = now, target, True
         if new and self._times_out:
             self._judge_the_oldest(now)
-            self._requests.append(_Request(now, new))
+            self._requests.append(_Request(now, target, new))
 
     def _judge_the_oldest(self, now: float) -> None:
         """What was lost is asked for again, and comes: so a request is judged before that, as soon as it is over."""
         assert self._window is not None
         while self._requests and not intersection(self._requests[0].wanted, self._asked):
             request = self._requests.popleft()
-            self._window.answered(now, request.at, request.asked, request.lost)
+            self._over(now, request.target, request.at, request.asked, request.lost)
 
     def unask(self, numbers: PacketSets) -> None:
         """These are not on their way: whoever was asked for them does not have them."""
@@ -266,24 +273,32 @@ class Asking:
             request.note_lost(numbers)
         for sender, some in numbers.items():
             self._overdue.setdefault(sender, RangeSet()).update(some)
-        timed = self._timed.items()
-        self._timed = {(s, n): when for (s, n), when in timed if s not in numbers or n not in numbers[s]}
+        marks = self._marks.items()
+        self._marks = {(s, n): mark for (s, n), mark in marks if s not in numbers or n not in numbers[s]}
 
     def came(self, now: float, source: int, run: Run) -> None:
         """A repair has come from `source`: called before these packets are removed."""
         numbers = self.wanted.get(run[0].sender) if self._window is not None else None
         if self._window is None or numbers is None:
             return
+        self._answers.came(source, run)
         self._window.came(sum(last - first + 1 for first, last in numbers.within(run[0].seqno, run[-1].seqno)))
-        for packet in run if self._timed else ():
-            at, target = self._timed.pop((packet.sender, packet.seqno), (0.0, -1))
+        for packet in run if self._marks else ():
+            at, target, is_last = self._marks.pop((packet.sender, packet.seqno), (0.0, -1, False))
             if target == source:
-                self._measured(now, source, now - at)
+                self._answered_so_far(now, source, at, is_last)
 
-    def _measured(self, now: float, source: int, seconds: float) -> None:
+    def _answered_so_far(self, now: float, source: int, asked_at: float, is_last: bool) -> None:
+        """The first packet of what `source` was asked for then is here, or the last one."""
         assert self._window is not None
-        self._times.measured(seconds)
-        self._window.measured(now, source, seconds)
+        if is_last:
+            self._times.measured(now - asked_at)
+            self._window.measured(now, source, now - asked_at)
+        self._judge(now, self._answers.reached(source, asked_at, is_last))
+
+    def came_again(self, source: int, run: Run) -> None:
+        """What `source` has sent was here by then."""
+        self._answers.came(source, run)
 
     def declined(self, now: float, source: int, numbers: PacketSets) -> None:
         """`source` says that it cannot send these: that is an answer, too, and they are not on their way any more."""
@@ -291,20 +306,28 @@ class Asking:
             return
         gone = intersection(numbers, self._asked)
         self._window.came(count(gone))
-        timed = [(s, n) for s, n in self._timed if s in gone and n in gone[s]]
-        for at, target in map(self._timed.pop, timed):
+        marks = [(s, n) for s, n in self._marks if s in gone and n in gone[s]]
+        for at, target, is_last in map(self._marks.pop, marks):
             if target == source:
-                self._measured(now, source, now - at)
+                self._answered_so_far(now, source, at, is_last)
         for sender, some in gone.items():
             self._in_vain.setdefault(sender, RangeSet()).update(some)
             self._overdue.setdefault(sender, RangeSet()).update(some)
         self._asked = difference(self._asked, gone)
         self._asked_count -= count(gone)
 
-    def answered(self, now: float, asked_at: float, wanted: PacketSets, missing: PacketSets) -> None:
+    def answered(self, now: float, target: int, asked_at: float, wanted: PacketSets, missing: PacketSets) -> None:
         """The request for `wanted` is over; these of them have not come."""
         if self._window is not None:
-            self._window.answered(now, asked_at, count(wanted), count(missing))
+            self._over(now, target, asked_at, count(wanted), missing)
+
+    def _over(self, now: float, target: int, asked_at: float, asked: int, missing: PacketSets) -> None:
+        self._judge(now, self._answers.over(target, asked_at, asked, missing))
+
+    def _judge(self, now: float, answers: Iterable[Answer]) -> None:
+        assert self._window is not None
+        for answer in answers:
+            self._window.answered(now, answer.asked_at, answer.asked, answer.missing_count)
 
     def timeout(self) -> float:
         """How long an answer of many packets may take; 0 if nothing is known of that."""
@@ -317,8 +340,8 @@ class Asking:
         timeout = self._times.timeout()
         while self._requests and self._requests[0].at + timeout <= now:
             request = self._requests.popleft()
-            missing = count(self.still(request.wanted)) + request.lost
-            self._window.answered(now, request.at, request.asked, missing)
+            missing = union(self.still(request.wanted), request.lost)
+            self._over(now, request.target, request.at, request.asked, missing)
             self.did_not_come(request.wanted)
         return self._requests[0].at + timeout if self._requests else inf
 

@@ -6,7 +6,7 @@ come. If less is missing then, it was the queue: the window is kept there and gr
 before, it was the line, and that much is usual.
 
 Only answers that came in part are looked at. Where nothing came, the request was lost, or the member that was asked had
-nothing to send.
+nothing to send. And what is only late is not missing (`answers`).
 """
 
 from math import inf

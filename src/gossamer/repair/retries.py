@@ -155,8 +155,10 @@ class RetryingNegativeGossip(NegativeGossip):
         """It came too late, and tells all the more."""
         if phase == FIRST_PASS and run[0].sender in self._reordering:
             self._reordering[run[0].sender].came_late(now, run[0].seqno)
-        elif source in self._timed:
-            self._measure(now, source, run[0])
+        elif phase != FIRST_PASS:
+            self._asking.came_again(source, run)
+            if source in self._timed:
+                self._measure(now, source, run[0])
 
     def retired(self, now: float, sender: int) -> None:
         """Nothing of it is missing."""
@@ -257,7 +259,7 @@ class RetryingNegativeGossip(NegativeGossip):
         while self._asked and self._asked[0].due <= now:
             request = heappop(self._asked)
             left = self._asking.still(request.wanted)
-            self._asking.answered(now, request.at, request.wanted, left)
+            self._asking.answered(now, request.target, request.at, request.wanted, left)
             if request.times < _BY_ROUNDS:
                 self.ladder.peers.answered(request.target, 1.0 - count(left) / count(request.wanted))
             if left:
