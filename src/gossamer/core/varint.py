@@ -19,6 +19,8 @@ def size(value: int) -> int:
 
 def get(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """The number at offset `at` and the offset after it; ValueError if it is cut short, too long or not minimal."""
+    if at < len(data) and data[at] < 0x80:  # most are small
+        return data[at], at + 1
     value = shift = 0
     for offset in range(at, min(at + MAX_BYTES, len(data))):
         byte = data[offset]
