@@ -71,6 +71,16 @@ def test_a_payload_of_the_wrong_type_is_refused_with_what_to_pass(payload, says)
     run(story())
 
 
+@pytest.mark.parametrize("payloads", [5, b"abc", "abc", (b"%d" % n for n in range(3))])
+def test_many_payloads_are_a_list(payloads):
+    async def story():
+        async with joined(1, settings()) as (group,):
+            with pytest.raises(gossamer.WrongType, match="takes a list of payloads"):
+                await group.publish_many("a", payloads)
+
+    run(story())
+
+
 def test_a_group_needs_a_name_and_settings():
     with pytest.raises(gossamer.WrongType, match="name must be a str, like 'quotes', not int 5"):
         gossamer.join(5)

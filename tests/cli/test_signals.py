@@ -132,6 +132,7 @@ def alone() -> dict[str, str]:
     [
         ("pub quotes a --wait 3", "waiting for 3 other members of group quotes"),
         ("members quotes --wait 30", "asking the members of group quotes"),
+        ("sub quotes --start beginning", "asking for the past"),
         ("bench --seconds 20", "publishing"),
         ("demo --members 2 --events 1000000", "deliveries"),
         ("simulate churn --set duration=1000", "churn"),

@@ -507,11 +507,28 @@ def test_a_group_that_was_left_or_not_joined_says_so():
             await group.publish_many("x", [b"too late"])
         with pytest.raises(RuntimeError, match="left"):
             group.subscribe(">")
+        for reach in (group.disconnect, group.reconnect):
+            with pytest.raises(gossamer.NotAMember, match="left"):
+                reach()
         with pytest.raises(RuntimeError, match="join again"):
             async with group:
                 pass
 
     run(story())
+
+
+def test_before_it_is_joined_a_group_refuses_everything_and_leaves_no_coroutine_behind(recwarn):
+    async def story():
+        group = gossamer.join(GROUP, settings())
+        with pytest.raises(gossamer.NotAMember, match="async with"):
+            group.keys  # noqa: B018 it is the property that is tried
+        for wait in (group.flush, group.channels_used, lambda: group.publish_many("a", [b""])):
+            with pytest.raises(gossamer.NotAMember, match="async with"):
+                await wait()
+
+    run(story())
+    gc.collect()
+    assert not [str(one.message) for one in recwarn if "never awaited" in str(one.message)]
 
 
 def test_a_publisher_that_waits_for_room_when_the_group_is_left_is_told():
@@ -610,6 +627,22 @@ def test_a_thread_that_waits_is_told_of_the_end():
             group.flush()
         assert payloads(reading.result(timeout=30)) == [b"1"]
     assert payloads(list(unread)) == [b"1"]
+
+
+def test_a_thread_reads_what_has_come_though_the_loop_stopped_before_it_could_ask(monkeypatch):
+    group = gossamer.open_sync(GROUP, settings())
+    heard = group.subscribe(">")
+    group.publish("n", b"1")
+    asking = group.run
+
+    def run_too_late(work):
+        monkeypatch.setattr(group, "run", asking)
+        group.close()
+        work.close()
+        raise gossamer.NotAMember("this member's event loop has stopped: join again")
+
+    monkeypatch.setattr(group, "run", run_too_late)
+    assert payloads(list(heard)) == [b"1"]
 
 
 def test_a_group_that_cannot_be_joined_says_so_without_asyncio():

@@ -14,6 +14,7 @@ import pytest
 
 import gossamer
 from gossamer.cli.ids import with_ids
+from gossamer.cli.sub import as_line
 from gossamer.core.effects import HandLetter
 from gossamer.core.messages import MemberEntry
 from gossamer.live import name_log, names
@@ -22,6 +23,22 @@ from gossamer.live.mail import NAMES
 from gossamer.live.probe import probe
 from gossamer.wire.fields import ENTRY
 from tests.live.members import GROUP, run, settings, until
+
+
+def test_what_nobody_knows_the_sender_of_has_no_number_for_a_name():
+    lost = gossamer.Lost(-1, -1, -1, "no logger answered: nothing from before")
+    assert lost.source == "nobody known"
+    assert as_line(lost, as_json=False) == "lost: no logger answered: nothing from before"
+    assert as_line(lost._replace(sender=7, first=1, last=2), as_json=False).startswith("lost 1..2 of 7: ")
+
+
+def test_of_a_long_payload_an_event_shows_the_beginning():
+    event = gossamer.Event("a", b"x" * 5_000_000, {}, 1, 2, 3.0)
+    assert len(repr(event)) < 400
+    assert repr(event).endswith("... (5,000,000 bytes), attributes={}, sender=1, seqno=2, time=3.0)")
+    assert repr(event._replace(payload=b"5")) == (
+        "Event(subject='a', payload=b'5', attributes={}, sender=1, seqno=2, time=3.0)"
+    )
 
 
 def test_an_event_says_what_its_sender_is_called():

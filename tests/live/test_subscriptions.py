@@ -128,6 +128,23 @@ def test_a_callback_is_called_in_order_and_its_errors_are_logged(caplog):
     assert caplog.records[0].getMessage().startswith("a callback of the subscription to 'n' failed on")
 
 
+def test_a_callback_may_leave_the_group(caplog):
+    async def story():
+        group = await gossamer.open(GROUP, settings())
+        left = asyncio.Event()
+
+        async def leave(item):
+            await group.close()
+            left.set()
+
+        group.subscribe("end", callback=leave)
+        group.publish("end")
+        await asyncio.wait_for(left.wait(), 30)
+
+    run(story())
+    assert "did not finish" not in caplog.text, "it does not wait for itself"
+
+
 def test_a_callback_without_asyncio_has_a_thread_of_its_own():
     seen: list[tuple[bytes, str]] = []
     with gossamer.join_sync(GROUP, settings()) as group:

@@ -64,6 +64,19 @@ def test_a_value_that_a_codec_cannot_write_or_read_is_refused_with_a_word():
     run(story())
 
 
+def test_a_value_too_deep_to_be_shown_is_refused_with_a_word():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    async def story():
+        async with joined(1, settings(codec="json")) as (group,):
+            with pytest.raises(gossamer.WrongType, match="cannot write list"):
+                group.publish("a", deep)
+
+    run(story())
+
+
 def test_a_key_is_there_for_all_to_see():
     async def story():
         async with joined(1, settings()) as (group,):

@@ -1,5 +1,6 @@
 """`gossamer sub`: print the events of a group as they arrive, and every loss in its place."""
 
+import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from gossamer.cli.options import (
     transport_from,
 )
 from gossamer.cli.output import Output
+from gossamer.cli.progress import waiting
 from gossamer.cli.tracing import traced
 from gossamer.core.schema import SettingError
 from gossamer.live.group import Group, Lost
@@ -35,6 +37,7 @@ from gossamer.wire.events import Event
 
 COMMIT_S = 30.0
 """How long a logger may take to keep a position."""
+_LOOK_S = 0.02
 
 
 def sub(
@@ -112,6 +115,9 @@ async def _print(
 ) -> None:
     """Print all that comes, or the first `count`; what a durable subscription has printed is committed."""
     taken, output = 0, Output()
+    with waiting("asking for the past"):
+        while heard.waits_for_past:
+            await asyncio.sleep(_LOOK_S)
     async for batch in heard.batches():
         unread = max(0, len(batch) - (count - taken)) if count else 0
         batch = batch[: count - taken] if count else batch
@@ -172,7 +178,8 @@ def parse_start(text: str) -> Start:
 
 def _as_text(item: Item) -> str:
     if isinstance(item, Lost):
-        return f"lost {item.first}..{item.last} of {item.source}: {item.reason}"
+        which = f" {item.first}..{item.last} of {item.source}" if item.sender >= 0 else ""
+        return f"lost{which}: {item.reason}"
     if isinstance(item, Blocked):
         return f"blocked: {item.reason}"
     if isinstance(item, Undo):

@@ -117,9 +117,12 @@ class SyncSubscription:
             self.close()
 
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
-        if self._group.is_over:
-            return self._subscription.rest(one_by_one=one_by_one) or None
-        return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
+        if not self._group.is_over:
+            try:
+                return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
+            except NotAMember:  # another thread leaves, and stopped the loop before this was done
+                self._group.wait_for_end()
+        return self._subscription.rest(one_by_one=one_by_one) or None
 
 
 class SyncNotices:
@@ -346,6 +349,13 @@ class SyncGroup:
     def is_over(self) -> bool:
         """Whether this member has left the group."""
         return self._home is not None and self._home.loop.is_closed()
+
+    def wait_for_end(self) -> None:
+        """Wait until the loop, which has stopped, is closed; NotAMember in a forked child, which has no loop."""
+        assert self._home is not None, "entered"
+        if self._home.is_copy:
+            self._home.check()
+        self._thread.join()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the group's loop, and wait for it."""

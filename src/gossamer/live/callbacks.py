@@ -30,9 +30,12 @@ class Callbacks:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """The subscriptions have ended: let the callbacks take what has come, but not for ever."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=_FINISH_S)
+        """The subscriptions have ended: let the callbacks take what has come, but not for ever.
+
+        A callback may be the one that leaves, and waits for us.
+        """
+        if others := self._tasks - {asyncio.current_task()}:
+            _, late = await asyncio.wait(others, timeout=_FINISH_S)
             for task in late:
                 _log.warning("a callback did not finish within %.0f s after its member left", _FINISH_S)
                 task.cancel()

@@ -4,6 +4,7 @@ An empty payload is the same with every codec: its value is None, or what is emp
 """
 
 import json
+import reprlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,11 +26,9 @@ class Codec(NamedTuple):
         try:
             return self.encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            shown = repr(value)
-            shown = shown if len(shown) <= 40 else shown[:37] + "..."
             raise WrongType(
-                f"codec = {self.name!r}: cannot write {type(value).__name__} {shown} ({error}); pass a value that it "
-                "can, or choose another Settings(codec=...)"
+                f"codec = {self.name!r}: cannot write {type(value).__name__} {reprlib.repr(value)} ({error}); pass a "
+                "value that it can, or choose another Settings(codec=...)"
             ) from None
 
     def value(self, payload: bytes) -> Any:

@@ -27,6 +27,10 @@ class Envelope(Protocol):
     is_sealed: bool
     """Whether only those who have the key can speak."""
 
+    @property
+    def keys(self) -> KeyRing | None:
+        """The keys, which may be changed; None where there are none."""
+
     def close(self, message: Message) -> bytes:
         """The datagram for a message of ours."""
 
@@ -61,6 +65,7 @@ class OpenEnvelope:
 
     overhead_bytes = REPAIR_BYTES
     is_sealed = False
+    keys = None
 
     def __init__(self, header: Header) -> None:
         self._header = header

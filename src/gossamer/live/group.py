@@ -50,7 +50,7 @@ from gossamer.live.latest import Latest, opener_of
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.mail import Mail
 from gossamer.live.member import Member
-from gossamer.live.misuse import check_group, check_ttl, not_an_event
+from gossamer.live.misuse import check_group, check_payloads, check_ttl, not_an_event
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.name_log import AskedNames, NameLog
 from gossamer.live.names import learn
@@ -129,6 +129,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
             identity = member_number(name, settings.name) if self._named else secrets.randbits(MEMBER_BITS)
         self.me = identity
         self._home: Home = NOT_JOINED
+        self._envelope: Envelope = NOT_JOINED
         self._inbox: Inbox = NOT_JOINED
         self._member: Member = NOT_JOINED
         self._outbox: Outbox = NOT_JOINED
@@ -406,6 +407,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     @at_home
     async def publish_many(self, subject: str, payloads: Sequence[Any]) -> None:
         """Send many events of one subject, in order, the fastest way to publish; waits for room."""
+        check_payloads(payloads)
         if self._codec is not None:
             payloads = list(map(self._codec.payload, payloads))
         at = 0
@@ -455,6 +457,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
 
         From then on nothing is sent or received. What is published waits; what others publish comes after `reconnect`.
         """
+        self._check_not_over()
         self._outboxes.send()
         self._safety.is_away(True)
         self._member.disconnect()
@@ -462,8 +465,13 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     @at_home
     def reconnect(self) -> None:
         """Announce that the network is back, and catch up."""
+        self._check_not_over()
         self._member.reconnect()
         self._safety.is_away(False)
+
+    def _check_not_over(self) -> None:
+        if self._is_over:
+            raise self._failure or NotAMember("this member has left the group: join again")
 
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

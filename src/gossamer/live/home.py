@@ -115,8 +115,9 @@ def at_home(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
         @wraps(method)
         async def coroutine(self: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+            is_here = get_ident() == self._home.thread  # before there is a coroutine: perhaps nobody has joined
             work = method(self, *args, **kwargs)
-            return await (work if get_ident() == self._home.thread else self._home.bring(work))
+            return await (work if is_here else self._home.bring(work))
 
         return cast(Callable[Concatenate[Any, P], T], coroutine)
 

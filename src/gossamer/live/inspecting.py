@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gossamer.live.envelope import Envelope, SealedEnvelope
+from gossamer.live.envelope import Envelope
 from gossamer.live.home import Home, at_home
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.member import Member
@@ -52,7 +52,7 @@ class Inspecting:
     @property
     def keys(self) -> KeyRing | None:
         """This member's keys, to be changed while it runs: `install`, `use`, `remove`; None without a key."""
-        return self._envelope.keys if isinstance(self._envelope, SealedEnvelope) else None
+        return self._envelope.keys
 
     @at_home
     def stats(self) -> dict[str, Any]:

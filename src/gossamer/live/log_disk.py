@@ -439,11 +439,19 @@ def _is_report(effect: Effect) -> bool:
     return type(effect) is Unicast and type(effect.message) is SeenReport
 
 
-def only_serves(effect: Effect) -> bool:
-    """Whether an effect neither writes to a log that has failed nor claims anything that should be in it."""
-    if isinstance(effect, Unicast):
-        message = effect.message
-        return isinstance(message, Repair | Holdings | Echo | NeverSent) or (
-            isinstance(message, ViewUpdate) and not message.sponsors
-        )
-    return isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost | TakeBack | ForgetSender)
+def only_serving(effects: list[Effect]) -> list[Effect]:
+    """These effects but for those that write to a log that has failed, or claim anything that should be in it.
+
+    Such a logger sponsors nobody. But it says who is there, or a newcomer would found a group without loggers.
+    """
+    served: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Unicast):
+            message = effect.message
+            if isinstance(message, ViewUpdate):
+                served.append(Unicast(effect.to, ViewUpdate(message.entries, answer=message.answer)))
+            elif isinstance(message, Repair | Holdings | Echo | NeverSent):
+                served.append(effect)
+        elif isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost | TakeBack | ForgetSender):
+            served.append(effect)
+    return served

@@ -66,7 +66,7 @@ from gossamer.live.envelope import Envelope
 from gossamer.live.faults import Faults
 from gossamer.live.handover import FOR_APPLICATION, Handover
 from gossamer.live.inbox import Inbox
-from gossamer.live.log_disk import LogDisk, only_serves
+from gossamer.live.log_disk import LogDisk, only_serving
 from gossamer.live.pieces import Pieces, holdings
 from gossamer.live.post import Lines, Post
 from gossamer.live.reading import Reading
@@ -333,7 +333,7 @@ class Member:
     def _carry_out(self, effects: list[Effect]) -> None:
         if self.disk is not None:
             if self.disk.failure:
-                effects = [effect for effect in effects if only_serves(effect)]
+                effects = only_serving(effects)
             elif self.disk.takes(effects):
                 return
         self._execute(effects)

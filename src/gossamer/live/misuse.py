@@ -8,7 +8,7 @@ from gossamer.core.schema import SettingError
 from gossamer.live.errors import NotAnEvent, WrongType
 from gossamer.settings import Settings
 
-_BYTES = (bytes, bytearray, memoryview)
+_BYTES = bytes | bytearray | memoryview
 
 
 def check_group(name: Any, settings: Any) -> None:
@@ -38,6 +38,12 @@ def check_ttl(ttl: Any) -> None:
         raise WrongType(f"ttl must be a number of seconds, not {_described(ttl)}")
     if not 0 < ttl < 1e12:
         raise NotAnEvent(f"ttl = {ttl}: must be more than 0 seconds")
+
+
+def check_payloads(payloads: Any) -> None:
+    """Raise WrongType unless these can be the payloads of several events."""
+    if isinstance(payloads, str | _BYTES) or not isinstance(payloads, Sequence):
+        raise WrongType(f"publish_many takes a list of payloads, not {_described(payloads)}")
 
 
 def not_an_event(error: Exception, payloads: Sequence[Any]) -> Exception:

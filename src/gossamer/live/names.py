@@ -8,6 +8,7 @@ from gossamer.core.ids import owner_of
 from gossamer.core.views import NAME_CHARACTERS_MAX
 
 NAMES_MAX = 10_000
+UNKNOWN = "nobody known"
 
 _names: dict[int, str] = {}
 
@@ -27,5 +28,7 @@ def known() -> dict[int, str]:
 
 def name_of(member: int) -> str:
     """What a member, or the owner of a stream, is called; its number, if it has not said."""
+    if member < 0:  # of a loss, where nobody knows whose packets are missing
+        return UNKNOWN
     member = owner_of(member)
     return _names.get(member) or str(member)

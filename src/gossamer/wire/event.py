@@ -10,6 +10,7 @@ from gossamer.core.ids import channel_of, owner_of
 from gossamer.wire.attributes import Attribute, Attributes
 
 _SEQNO: Final = itemgetter(4)
+_SHOWN_BYTES: Final = 200
 
 
 class Event(NamedTuple):
@@ -54,6 +55,13 @@ class Event(NamedTuple):
     def member(self) -> int:
         """The member that published it; in channel 0 that is the `sender`."""
         return owner_of(self.sender)
+
+    def __repr__(self) -> str:
+        """All of it, but of a long payload only the beginning."""
+        shown = dict(zip(self._fields, map(repr, self), strict=False))
+        if len(self.payload) > _SHOWN_BYTES:
+            shown["payload"] = f"{bytes(self.payload[:_SHOWN_BYTES])!r}... ({len(self.payload):,} bytes)"
+        return f"Event({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def ack(self) -> Awaitable[None]:
         """This event, of a subscription with `durable=` or `queue=` that is read one by one, is done.
