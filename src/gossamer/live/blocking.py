@@ -121,7 +121,7 @@ class SyncSubscription:
             try:
                 return self._group.run(self._subscription._take(timeout, one_by_one=one_by_one))
             except NotAMember:  # another thread leaves, and stopped the loop before this was done
-                self._group.wait_for_end()
+                self._group._wait_for_end()
         return self._subscription.rest(one_by_one=one_by_one) or None
 
 
@@ -350,7 +350,7 @@ class SyncGroup:
         """Whether this member has left the group."""
         return self._home is not None and self._home.loop.is_closed()
 
-    def wait_for_end(self) -> None:
+    def _wait_for_end(self) -> None:
         """Wait until the loop, which has stopped, is closed; NotAMember in a forked child, which has no loop."""
         assert self._home is not None, "entered"
         if self._home.is_copy:
