@@ -1,12 +1,13 @@
 """Columns hold exactly what `unpack` gives one by one, and refuse what it refuses."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.core.packets import Packet
 from gossamer.wire import WireError
 from gossamer.wire.columns import ColumnBuilder, Columns
-from gossamer.wire.events import Event, Packer, unpack
+from gossamer.wire.events import BODY, SWITCH, Event, Packer, unpack
 from gossamer.wire.fragments import Reassembler, fragments
 
 subjects = st.sampled_from(["a", "b.c", "quotes.nyse.ibm", "ü"])
@@ -83,6 +84,14 @@ def test_a_malformed_body_is_refused_where_unpack_refuses_it_and_leaves_no_trace
 
     assert taken == (expected is not None)
     assert events_of(builder.columns())[len(unpack(Packet(7, 0, good))) :] == (expected or [])
+
+
+@pytest.mark.parametrize("length", [1, BODY.size - 1])
+def test_a_switch_that_is_cut_short_is_refused(length):
+    body = bytes([SWITCH]).ljust(length, b"\0")
+    assert unpacked_or_none(body) is None
+    with pytest.raises(WireError):
+        ColumnBuilder().add(body)
 
 
 def unpacked_or_none(body: bytes) -> list[Event] | None:

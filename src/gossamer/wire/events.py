@@ -415,7 +415,7 @@ def is_fragment(body: bytes) -> bool:
 
 def is_switch(body: bytes) -> bool:
     """Whether a body holds no events, but says where its stream goes on (see `switches`)."""
-    return body[:1] == b"\x03"
+    return body[:1] == b"\x03" and len(body) >= BODY.size
 
 
 def _time(body: bytes) -> float:
