@@ -21,6 +21,8 @@ CLUSTER = "local-cluster[2,1,1024]"
 A, B = 11, 12
 EVENTS = 10
 PATIENCE_S = 240.0
+BATCH = "4000"
+"""In rows: the table of the short test takes three changes, which is enough to be killed twice."""
 
 
 def fill(store: Path, packets: int) -> Counter[bytes]:
@@ -44,7 +46,7 @@ def archiving(store: Path, out: Path, master: str) -> Iterator[subprocess.Popen[
     """`gossamer pipeline archive` in a process group of its own, which does not survive this block."""
     command = [sys.executable, "-m", "gossamer", "pipeline", "archive", str(store), "--out", str(out)]
     process = subprocess.Popen(
-        [*command, "--batch", "400", "--master", master],
+        [*command, "--batch", BATCH, "--master", master],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -6,10 +6,14 @@ alone.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations, product
+from operator import or_
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.core.schema import SettingError
 from gossamer.core.settings import ProtocolSettings
@@ -125,34 +129,62 @@ def draw(rng: Random) -> Row:
             return row
 
 
+class _Working(NamedTuple):
+    """Every combination of the bound factors that is not refused: a row of `choices` has their numbers."""
+
+    choices: NDArray[np.int8]
+    provides: NDArray[np.int64]
+    """What the choices of each row provide, as bits."""
+
+    def row(self, at: int) -> Row:
+        """The choices of one row by name."""
+        return {factor: list(of)[number] for (factor, of), number in zip(_BOUND.items(), self.choices[at], strict=True)}
+
+
 @lru_cache(maxsize=1)
-def _working() -> list[Row]:
+def working() -> _Working:
     """Every combination of the bound factors that is not refused.
 
     What a choice needs, provides and excludes depends on no other, so it is looked up once, not for a million rows.
     """
-    rows: list[tuple[Row, set[str], set[str], set[str]]] = [({}, set(), set(), set())]
-    for at, (factor, choices) in enumerate(_BOUND.items()):
-        later = {word for f in list(_BOUND)[at + 1 :] for choice in _BOUND[f] for word in _words(f, choice)[1]}
-        grown = []
-        for row, needs, provides, excludes in rows:
-            for choice in choices:
-                more = _words(factor, choice)
-                n, p, e = needs | more[0], provides | more[1], excludes | more[2]
-                if n <= p | later and not e & p:
-                    grown.append(({**row, factor: choice}, n, p, e))
-        rows = grown
-    return [row for row, *_ in rows]
+    choices = np.zeros((1, 0), np.int8)
+    needs = provides = excludes = np.zeros(1, np.int64)
+    for at, (factor, of) in enumerate(_BOUND.items()):
+        later = reduce(or_, (_words(f, choice).provides for f in list(_BOUND)[at + 1 :] for choice in _BOUND[f]), 0)
+        more = np.array([_words(factor, choice) for choice in of])
+        needs, provides, excludes = (
+            (known[:, None] | more[:, n]).ravel() for n, known in enumerate((needs, provides, excludes))
+        )
+        grown = np.repeat(choices, len(of), axis=0), np.tile(np.arange(len(of), dtype=np.int8), len(choices))
+        works = (needs & ~(provides | later) == 0) & (excludes & provides == 0)
+        choices = np.column_stack(grown)[works]
+        needs, provides, excludes = needs[works], provides[works], excludes[works]
+    return _Working(choices, provides)
+
+
+class _Words(NamedTuple):
+    """What a choice needs, provides and excludes, as bits."""
+
+    needs: int
+    provides: int
+    excludes: int
+
+
+_BITS: Final[dict[str, int]] = {}
+"""The bit of each word."""
 
 
 @lru_cache(maxsize=1000)
-def _words(factor: str, choice: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """What a choice needs, provides and excludes."""
+def _words(factor: str, choice: str) -> _Words:
     table = settings_of({factor: choice})
     settings = ProtocolSettings(**{**table, "repair": tuple(table.get("repair", ()))})
     found = [declares for name, _, declares in declared(settings) if name in FACTORS[factor][choice]]
-    needs, provides, excludes = ([w for d in found for w in getattr(d, of)] for of in ("needs", "provides", "excludes"))
-    return frozenset(needs), frozenset(provides), frozenset(excludes)
+    of = ("needs", "provides", "excludes")
+    return _Words(*(reduce(or_, (_bit(w) for d in found for w in getattr(d, what)), 0) for what in of))
+
+
+def _bit(word: str) -> int:
+    return 1 << _BITS.setdefault(word, len(_BITS))
 
 
 def pairs_of(row: Row) -> set[Pair]:
@@ -162,15 +194,29 @@ def pairs_of(row: Row) -> set[Pair]:
 
 def possible_pairs() -> set[Pair]:
     """All pairs of choices that occur in some row that works."""
-    found: set[Pair] = set()
-    for row in _working():
-        found |= pairs_of(row)
+    found = {
+        _pair(one, other)
+        for f, g in combinations(range(len(_BOUND)), 2)
+        for one, other in _together(working().choices[:, f], working().choices[:, g], f, g)
+    }
     free = {(factor, choice) for factor, choices in _FREE.items() for choice in choices}
-    for needs in {_words(*item)[0] for item in free}:
-        bound = {item for row in _working() if not needs or needs <= _provided(row) for item in row.items()}
-        found |= {_pair(one, other) for one, other in product(bound, free) if _words(*other)[0] == needs}
+    for needs in {_words(*item).needs for item in free}:
+        rows = working().choices[working().provides & needs == needs]
+        bound = {_item(factor, number) for factor, of in enumerate(rows.T) for number in np.unique(of)}
+        found |= {_pair(one, other) for one, other in product(bound, free) if _words(*other).needs == needs}
     found |= {_pair(one, other) for one, other in combinations(sorted(free), 2) if one[0] != other[0]}
     return found
+
+
+def _together(ones: NDArray[np.int8], others: NDArray[np.int8], one: int, other: int) -> list[Pair]:
+    """Which choices of two bound factors, by the factors' numbers, stand in one row."""
+    numbers = np.unique(64 * ones.astype(np.int64) + others)
+    return [(_item(one, number // 64), _item(other, number % 64)) for number in numbers]
+
+
+def _item(factor: int, number: int) -> tuple[str, str]:
+    name, choices = list(_BOUND.items())[factor]
+    return name, list(choices)[number]
 
 
 def impossible_pairs() -> set[Pair]:
@@ -195,27 +241,22 @@ def covering() -> list[Row]:
 def _with(pair: Pair, rng: Random) -> Row:
     """A random row that works and has this pair."""
     wanted = dict(pair)
-    bound = {factor: choice for factor, choice in wanted.items() if factor in _BOUND}
-    needs = frozenset[str]().union(*(_words(*item)[0] for item in pair if item[0] in _FREE))
-    row = rng.choice(_working_with(tuple(sorted(bound.items())), needs))
-    free = {f: rng.choice([c for c in of if _words(f, c)[0] <= _provided(row)]) for f, of in _FREE.items()}
-    return {**row, **free, **wanted}
+    needs = reduce(or_, (_words(*item).needs for item in pair if item[0] in _FREE), 0)
+    rows = _working_with(tuple(item for item in pair if item[0] in _BOUND), needs)
+    at = rows[rng.randrange(len(rows))]
+    has = int(working().provides[at])
+    free = {f: rng.choice([c for c in of if _words(f, c).needs & ~has == 0]) for f, of in _FREE.items()}
+    return {**working().row(at), **free, **wanted}
 
 
-def _provided(row: Row) -> frozenset[str]:
-    """What the bound choices of a row provide."""
-    return frozenset[str]().union(*(_words(factor, choice)[1] for factor, choice in row.items()))
-
-
-@lru_cache(maxsize=1000)
-def _working_with(items: tuple[tuple[str, str], ...], needs: frozenset[str]) -> list[Row]:
-    if needs:
-        return [row for row in _working_with(items, frozenset()) if needs <= _provided(row)]
-    if not items:
-        return _working()
-    (factor, choice), *others = items
-    rows = _working_with(items[:1], needs) if others else _working()
-    return [row for row in rows if row[factor] == choice and all(row[f] == c for f, c in others)]
+@lru_cache(maxsize=100)
+def _working_with(items: tuple[tuple[str, str], ...], needs: int) -> NDArray[np.intp]:
+    """The numbers of the rows that have these choices, and provide what is needed."""
+    choices, provides = working()
+    fits = provides & needs == needs
+    for factor, choice in items:
+        fits &= choices[:, list(_BOUND).index(factor)] == list(_BOUND[factor]).index(choice)
+    return np.flatnonzero(fits)
 
 
 def _pair(one: tuple[str, str], other: tuple[str, str]) -> Pair:
