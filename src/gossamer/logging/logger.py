@@ -12,7 +12,7 @@ from itertools import islice
 from math import inf
 
 from gossamer.core.effects import Collect, ForgetCollected, Multicast, Persist, Unicast
-from gossamer.core.ids import CHANNELS_MAX, Phase, channel_of, owner_of, stream_of
+from gossamer.core.ids import Phase, channel_of, owner_of, stream_of
 from gossamer.core.inputs import Committed, DamageFound, LogSpan
 from gossamer.core.ladder import UNLIMITED, Effects, InputHandler, Ladder, MessageHandler
 from gossamer.core.messages import Ack, Gossip, Holdings, NeverSent, Request
@@ -123,13 +123,17 @@ class Logger(Keeper):
         """
         gossip.logged = self._logged_up_to(to)
         if self.ladder.settings.channels > 1:
-            in_channels = {c: self._logged_up_to(stream_of(to, c)) for c in range(1, CHANNELS_MAX)}
+            in_channels = {c: self._logged_up_to(stream_of(to, c)) for c in range(1, self.ladder.settings.channels)}
             gossip.logged_in = {channel: last for channel, last in in_channels.items() if last >= 0}
 
     def _logged_up_to(self, sender: int) -> int:
-        logged = self._log.get(sender, _NOTHING).ranges()[:1] + self._gone.get(sender, _NOTHING).ranges()[:1]
-        have = RangeSet(sorted(logged)).ranges()
-        return have[0][1] if have and have[0][0] == 0 else -1
+        """All up to here is in the log, or was."""
+        known = [table[sender] for table in (self._log, self._gone) if sender in table]
+        up_to = -1
+        for first, last in sorted((numbers.firsts[0], numbers.lasts[0]) for numbers in known if numbers):
+            if first <= up_to + 1:
+                up_to = max(up_to, last)
+        return up_to
 
     def retracted(self, now: float, sender: int, last: int, own: RangeSet) -> None:
         """What is logged above `last` is not the sender's, but for its `own`: the true packets will take its place."""
