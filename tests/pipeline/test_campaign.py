@@ -84,6 +84,14 @@ def test_news_may_wait_in_a_full_queue_before_views_have_to_agree() -> None:
     assert all(scenario.grace == HEAL_S + 5 + full_queue_s(scenario) for scenario in drawn if scenario.grace > 1)
 
 
+def test_a_link_carries_the_copies_that_nothing_limits() -> None:
+    """Senders that repeat without limit fill a link that is too narrow for its copies, for good."""
+    result = traced(parse({**draw(100510), "seed": 100510}))
+
+    assert (result["violations"], result["outstanding"]) == ([], 0)
+    assert draw(100510)["protocol"]["dissemination"] == "copies"
+
+
 def test_two_loggers_that_lack_the_same_packets_ask_the_sender_for_them_too() -> None:
     """By turns they asked each other whenever there was room for a request, and waited for ever."""
     result = traced(parse(draw(63936)).with_seed(63936))

@@ -82,7 +82,7 @@ def _links(rng: Random, table: Table) -> Table:
 
     They carry little more than what is published, or less: then packets wait and are dropped until the traffic is over.
     """
-    load = 8 * table["traffic"]["rate"] * (table["traffic"]["size"] + OVERHEAD_BYTES)
+    load = 8 * table["traffic"]["rate"] * (table["traffic"]["size"] + OVERHEAD_BYTES) * _copies(table)
     members = table["topology"]["members"]
     queue = {"queue": rng.choice((10, 50, 200)), "exact": rng.random() < 0.5}
     all_narrow = {"bandwidth": max(BANDWIDTH_MIN, load * rng.choice((0.7, 1.5, 4.0))), **queue}
@@ -92,6 +92,17 @@ def _links(rng: Random, table: Table) -> Table:
         **queue,
     }
     return rng.choice(({}, {}, {"bandwidth": 0.0}, all_narrow, some_narrow, some_narrow))
+
+
+def _copies(table: Table) -> int:
+    """How often the link of a sender has to carry each packet.
+
+    Members that limit what is repeated (`request_packets`) get along with a link that does not carry all copies. Others
+    fill it with repetitions for good, as the papers' protocols do.
+    """
+    settings = _settings(table)
+    copied = settings.dissemination == "copies" and not settings.request_packets
+    return int(table["topology"]["members"]) - 1 if copied else 1
 
 
 DRAWN["campaign"] = draw
