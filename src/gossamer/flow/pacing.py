@@ -106,9 +106,9 @@ class PacedFlow(Pace):
                 out.append(Unicast(owner_of(sender), report))
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """That may be what the sender waits for."""
-        if self._reports is not None and self._reports_to(sender):
-            report = self._reports.gap_closed(sender)
+        """What was given up may be what the sender waits for; what came is `accepted`."""
+        if self._reports is not None and self._reports_to(sender) and first in self.ladder.streams[sender].abandoned:
+            report = self._reports.given_up(sender)
             if report is not None:
                 out.append(Unicast(owner_of(sender), report))
 
