@@ -50,4 +50,5 @@ def test_a_primary_whose_line_is_slow_gets_no_more_than_a_window_to_pass_on():
     assert result["violations"] == []
     assert result["queue_drops"] == 0
     assert result["packets"]["lost"] == 0
+    assert result["repairs"]["sent"] < result["packets"]["sent"] / 50, "hardly anything is asked for that is on its way"
     assert result["packets"]["everywhere"] == result["packets"]["sent"] > 7_000

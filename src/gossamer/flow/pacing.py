@@ -74,6 +74,11 @@ class PacedFlow(Pace):
         """Whether there is more to send than the path carries, so that whatever else is sent takes room from it."""
         return any(pace.fills_path(now) for pace in self._paces.values())
 
+    def awaits_receivers(self, stream: int) -> bool:
+        """Whether more of this stream follows as soon as receivers report that they have what was sent."""
+        pace = self._paces.get(channel_of(stream))
+        return pace is not None and pace.awaits_receivers()
+
     def limits(self) -> PaceLimits:
         """How fast the member may send now, in the channel that waits if there is one, and what keeps it from more."""
         waiting = (pace for pace in self._paces.values() if pace.queue)
