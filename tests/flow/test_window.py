@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from gossamer.core.effects import Unicast
-from gossamer.core.ids import Phase
-from gossamer.core.inputs import Received, Started
-from gossamer.core.messages import SeenReport
+from gossamer.core.ids import FIRST_PASS, PEER, Phase
+from gossamer.core.inputs import Heard, Input, Received, Started, Woke
+from gossamer.core.messages import Heartbeat, SeenReport
 from gossamer.core.packets import Packet
 from gossamer.flow.window import Window
 from gossamer.presets import preset
@@ -232,6 +233,55 @@ def test_a_receiver_reports_no_further_than_the_reach_from_its_first_gap():
     assert reports(16, 40) == [20]  # the rest of its reach is for what it has not seen
     assert reports(41, 50) == []
     assert reports(10, 10, "peer") == [51]
+
+
+class Receiver:
+    """What one receiver of member 0 reports, and misses."""
+
+    def __init__(self, **changes: Any) -> None:
+        settings = {"window": 8, "loggers": 0, "gossip_period": 0.05, "peer_rounds": 3, **changes}
+        self.stack = Stack(1, (ME, 1, 2), preset("rpbcast", settings), Random(1))
+        self.reported(0.0, Started({}))
+
+    def reported(self, now: float, happened: Input) -> list[int]:
+        self.reports = [
+            effect.message
+            for effect in self.stack.step(now, happened)
+            if isinstance(effect, Unicast) and isinstance(effect.message, SeenReport)
+        ]
+        return [report.seen for report in self.reports]
+
+    def came(self, now: float, first: int, last: int, phase: Phase = FIRST_PASS) -> list[int]:
+        return self.reported(now, Received(ME, [Packet(ME, number, b"") for number in range(first, last + 1)], phase))
+
+
+@pytest.mark.parametrize("reach", [0, 1000])
+def test_a_receiver_reports_what_came_and_not_what_it_was_told_of(reach):
+    """By a heartbeat or a gossip: what goes by way of another member may still be waiting there."""
+    receiver = Receiver(reach=reach)
+    assert receiver.came(0.01, 0, 9) == [10]
+    assert receiver.reported(0.02, Heard(ME, Heartbeat(99))) == []
+    assert receiver.came(0.03, 10, 19) == [20]
+    assert receiver.came(0.04, 30, 39) == [40], "what was lost below does not hold up the sender"
+    assert receiver.came(0.05, 20, 29) == []
+    assert receiver.came(0.06, 60, 61, PEER) == [62], "a repair has come, too"
+    assert receiver.came(0.07, 98, 99) == [100]
+
+
+def test_what_came_by_the_first_pass_shows_the_path_though_more_was_told_of():
+    receiver = Receiver(congestion="delay")
+    receiver.came(0.01, 0, 9)
+    receiver.reported(0.02, Heard(ME, Heartbeat(99)))
+    receiver.came(0.03, 10, 19)
+    assert [(r.seen, r.newest, r.received) for r in receiver.reports] == [(20, 19, 20)]
+
+
+def test_what_nobody_brings_does_not_hold_up_the_sender_for_ever():
+    receiver = Receiver()
+    receiver.came(0.01, 0, 9)
+    receiver.reported(0.02, Heard(ME, Heartbeat(17)))
+    said = [seen for tick in range(3, 60) for seen in receiver.reported(tick / 100, Woke())]
+    assert said == [18]
 
 
 STALLED = {

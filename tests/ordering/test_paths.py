@@ -98,7 +98,7 @@ def test_a_repair_and_a_second_copy_are_not_passed_on():
 
 
 def test_a_packet_that_comes_after_its_place_is_not_missing_until_it_is_overdue():
-    """Else its sender would be told that it was seen, and send more than the path carries."""
+    """Else it would be asked for in vain."""
     stacks = group(dict.fromkeys(range(3), 1), 1, order_patience=1.0)
     packet = Packet(stream_of(1, 0), 0, b"x")
     stacks[0].step(0.01, Received(1, [packet], FIRST_PASS))

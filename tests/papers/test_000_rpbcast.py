@@ -515,6 +515,16 @@ def test_a_sender_that_publishes_regularly_says_only_after_two_of_its_pauses_tha
     assert {beat.message.last for beat in table.take(Heartbeat)} == {6}
 
 
+def test_a_sender_that_waits_for_its_window_says_only_after_a_round_that_it_is_idle():
+    """A deviation: reports that it hears, and what it sends then, say more than a heartbeat. Reference: 000 §5.1"""
+    table = rpbcast(idle_after=0.01, window=2, queue_packets=10)
+    table.publish(0, 3)
+    table.wait(PERIOD - 0.001, pass_on=False)
+    assert not table.take(Heartbeat)
+    table.wait(0.002, pass_on=False)
+    assert {beat.message.last for beat in table.take(Heartbeat)} == {1}, "one is held back"
+
+
 def test_one_that_is_rarely_drawn_is_told_of_a_signature_that_others_have_heard_often():
     """Reference: 000 §5.1"""
     table = rpbcast()

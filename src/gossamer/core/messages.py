@@ -240,6 +240,7 @@ class Solicit:
 class SeenReport:
     """The source has seen your packets in a channel up to, not including, `seen`: credit for a sender's window.
 
+    What it was only told of does not count: it may still be on its way.
     With `at_us` it also tells of the path: `newest` came at that time, by the source's clock in microseconds, and was
     the last of `received` packets that came by first pass. An executor that knows how long a packet had waited on this
     host before it was read takes that off.

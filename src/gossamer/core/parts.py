@@ -272,6 +272,10 @@ class Pace(Rung):
         """Whether there is more to send than the path carries, so that whatever else is sent takes room from it."""
         return False
 
+    def awaits_receivers(self, stream: int) -> bool:
+        """Whether more of this stream follows as soon as receivers report that they have what was sent."""
+        return False
+
     def limits(self) -> PaceLimits:
         """How fast the member may send now, and what keeps it from sending more."""
         return PaceLimits()

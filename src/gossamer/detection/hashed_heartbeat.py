@@ -9,6 +9,10 @@ Two members compare what they know of the channels that both hear. In a channel 
 with its listeners, so that what is missed there does not wait until one of them is drawn among all members; a sender
 that does not listen to a channel itself tells one of the listeners its last number in place of that.
 
+A sender that waits for its window is not idle: it hears from its receivers what they have, and sends more. A heartbeat
+in between might overtake its packets, where these travel by way of others, and they would be asked for in vain. Only
+if it has heard nothing for a whole round does it speak: what is missing may be what it waits for.
+
 A sender that fell silent without a heartbeat (it crashed, or its multicast was lost) is taken for idle by
 members that have not heard of it for a few rounds, so that those that lack its last packet notice that, too.
 """
@@ -160,6 +164,10 @@ class HashedHeartbeat(Rung):
 
     def _fall_idle(self, now: float, out: Effects) -> None:
         for sender in [sender for sender, at in self._falls_idle.items() if at <= now]:
+            waits_until = self._published[sender] + self.ladder.settings.gossip_period
+            if now < waits_until and self.ladder.pace.awaits_receivers(sender):
+                self._falls_idle[sender] = waits_until
+                continue
             del self._falls_idle[sender]
             if sender in self.ladder.own:
                 self._tell(sender, out)

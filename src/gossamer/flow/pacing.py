@@ -74,6 +74,11 @@ class PacedFlow(Pace):
         """Whether there is more to send than the path carries, so that whatever else is sent takes room from it."""
         return any(pace.fills_path(now) for pace in self._paces.values())
 
+    def awaits_receivers(self, stream: int) -> bool:
+        """Whether more of this stream follows as soon as receivers report that they have what was sent."""
+        pace = self._paces.get(channel_of(stream))
+        return pace is not None and pace.awaits_receivers()
+
     def limits(self) -> PaceLimits:
         """How fast the member may send now, in the channel that waits if there is one, and what keeps it from more."""
         waiting = (pace for pace in self._paces.values() if pace.queue)
@@ -106,9 +111,9 @@ class PacedFlow(Pace):
                 out.append(Unicast(owner_of(sender), report))
 
     def gap_closed(self, now: float, sender: int, first: int, last: int, out: Effects) -> None:
-        """That may be what the sender waits for."""
-        if self._reports is not None and self._reports_to(sender):
-            report = self._reports.gap_closed(sender)
+        """What was given up may be what the sender waits for; what came is `accepted`."""
+        if self._reports is not None and self._reports_to(sender) and first in self.ladder.streams[sender].abandoned:
+            report = self._reports.given_up(sender)
             if report is not None:
                 out.append(Unicast(owner_of(sender), report))
 

@@ -3,6 +3,10 @@
 A report says how far the sender's packets were seen, which opens its window, and, if the sender follows the path, how
 many came and when the newest did. Reports go out eight times per window, and with a path also every few milliseconds
 (less often in large groups, so that a sender gets about a thousand a second at most).
+
+What was seen has come, or was given up. A receiver may be told of packets that are still on their way, by heartbeats,
+gossip and places: they wait in a socket, or with a member that passes them on. If they counted, the sender would send
+more than these take.
 """
 
 from gossamer.core.ids import FIRST_PASS, Phase, channel_of, owner_of
@@ -53,9 +57,9 @@ class Reports:
         if phase is FIRST_PASS:
             heard.received += len(run)
         stream = self._ladder.streams[sender]
-        following = stream.nexts[stream.at]
-        shows_path = self._of_path and phase is FIRST_PASS and newest + 1 == following
-        seen = self._seen(sender, stream) if stream.missing.firsts else following
+        came = _come_to(stream) if stream.missing.firsts else stream.nexts[stream.at]
+        shows_path = self._of_path and phase is FIRST_PASS and newest + 1 == came
+        seen = self._seen(sender, stream) if stream.missing.firsts else came
         if seen < heard.due_number and not (shows_path and now >= heard.due_at):
             return None
         heard.due_number = seen + self._stride
@@ -64,11 +68,11 @@ class Reports:
         heard.due_at = now + max(_EVERY_S, _EVERY_PER_MEMBER_S * len(self._ladder.roster))
         return SeenReport(seen, newest, heard.received, max(1, int(now * 1e6)), channel_of(sender))
 
-    def gap_closed(self, sender: int) -> SeenReport | None:
-        """The report that is due now that a gap has been closed: it may be what the sender waits for."""
+    def given_up(self, sender: int) -> SeenReport | None:
+        """The report that is due now that something will not come: it may be what the sender waits for."""
         heard = self._heard.get(sender)
         seen = self._seen(sender, self._ladder.streams[sender])
-        if heard is None or not self._beyond_gap or seen < heard.due_number:
+        if heard is None or seen < heard.due_number:
             return None
         heard.due_number = seen + self._stride
         return SeenReport(seen, channel=channel_of(sender))
@@ -79,4 +83,11 @@ class Reports:
             return stream.next
         if owner_of(sender) in self._ladder.hearing.let_go:
             return stream.missing.first
-        return min(stream.next, stream.missing.first + self._beyond_gap) if self._beyond_gap else stream.next
+        came = _come_to(stream)
+        return min(came, stream.missing.first + self._beyond_gap) if self._beyond_gap else came
+
+
+def _come_to(stream: Stream) -> int:
+    """Above the last packet that came, or was given up: what others only told us of may still be on its way."""
+    missing = stream.missing
+    return missing.firsts[-1] if missing.lasts[-1] + 1 == stream.next else stream.next

@@ -115,6 +115,10 @@ class StreamPace:
         """Whether this channel still waits for a receiver that is about to lose something."""
         return self.window is not None and self.window.holds and self._is_shut(now, self.window) and self.window.holds
 
+    def awaits_receivers(self) -> bool:
+        """Whether what is next waits for the window."""
+        return bool(self.queue) and self._held_by == "window"
+
     def in_flight(self) -> int:
         """What receivers that are waited for have not seen yet."""
         return 0 if self.window is None else self._head() - self.window.floor

@@ -222,8 +222,8 @@ class Turns:
     def is_overdue(self) -> bool:
         """A while is over: whether a packet whose turn it is was awaited at the end of the last one, too.
 
-        One that comes down the graph may come after its place; if it were missing at once, its sender would be told
-        that it was seen here, and send more than the path carries.
+        One that comes down the graph may come after its place: if it were missing at once, it would be asked for in
+        vain.
         """
         self._overdue = self._awaited if self._awaited == self._awaited_before else _NOBODY
         self._awaited, self._awaited_before = _NOBODY, self._awaited
