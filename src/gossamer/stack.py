@@ -160,7 +160,7 @@ class Stack:
                 return out
             # The short path: the run follows on from what came before (`sim.lanes` takes it for many at once).
             waits = self._holds_back and stream.missing.firsts
-            if waits and self.order.is_full() and happened.phase is FIRST_PASS:
+            if waits and happened.phase is FIRST_PASS and not self.order.has_room_for(happened.sender):
                 return out  # as if it had been lost: it is repaired when there is room
             stream.nexts[stream.at] = happened.following
             if self._arrivals is not None:
@@ -300,7 +300,7 @@ class Stack:
                 return
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS:
-            if self.order.is_full() or self.gaps.leaps(now, happened, stream, out):
+            if not self.order.has_room_for(sender) or self.gaps.leaps(now, happened, stream, out):
                 return  # it has to wait
             if (leapt := stream.continued_by(happened.first)) is not None:
                 self._received(now, Received(happened.source, leapt, FIRST_PASS), out)
@@ -312,6 +312,9 @@ class Stack:
         if happened.last < before and not stream.missing.firsts:
             self.heard_again(now, happened, out)
             return
+        waits = happened.phase is FIRST_PASS and happened.first > stream.prefix() + 1
+        if waits and not self.order.has_room_for(sender):
+            return  # others had spoken of it before it came
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)
