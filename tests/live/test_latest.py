@@ -11,12 +11,12 @@ import gossamer
 from gossamer.live.last_log import LastLog
 from gossamer.live.logger_group import logger
 from gossamer.pubsub.last_values import LastValues, newest
-from gossamer.store import open_store
+from gossamer.store import StoreDamaged, open_store
 from gossamer.wire import WireError
 from gossamer.wire.events import Event
 from gossamer.wire.keys import new_key
 from gossamer.wire.last_letters import pack, unpack
-from tests.live.members import GROUP, joined, run, settings, until
+from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
 
 
 def shown(items):
@@ -143,3 +143,26 @@ def test_the_letters_are_what_they_were():
     for wrong in (b"", letters[0][:-1]):
         with pytest.raises(WireError):
             unpack(wrong)
+
+
+def test_a_logger_that_cannot_read_its_log_says_so_and_the_present_comes(tmp_path, monkeypatch):
+    """What could still be read need not be the last."""
+
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path, shared) as log, gossamer.join(GROUP, shared) as group:
+            await until(group.loggers)
+            group.publish("price.a", b"1")
+            await group.flush(20)
+            with monkeypatch.context() as patched:
+                patched.setattr(log._store, "read", damaged)
+                heard = group.subscribe("price.a", start="latest-per-subject")
+                lost = await heard.get(10)
+            assert isinstance(lost, gossamer.Lost)
+            group.publish("price.a", b"2")
+            assert payloads(await collect(heard, 1)) == [b"2"]
+
+    def damaged(*_):
+        raise StoreDamaged("an inner page is damaged")
+
+    run(story())
