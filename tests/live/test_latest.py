@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 
 import pytest
 
 import gossamer
 from gossamer.live.last_log import LastLog
 from gossamer.live.logger_group import logger
+from gossamer.live.mail import LAST_ASKED
 from gossamer.pubsub.last_values import LastValues, newest
 from gossamer.store import StoreDamaged, open_store
 from gossamer.wire import WireError
@@ -164,5 +166,28 @@ def test_a_logger_that_cannot_read_its_log_says_so_and_the_present_comes(tmp_pat
 
     def damaged(*_):
         raise StoreDamaged("an inner page is damaged")
+
+    run(story())
+
+
+def test_what_one_logger_takes_for_the_last_event_is_not_told_if_another_knows_a_later_one(tmp_path):
+    """The later one comes by itself, because it was published after the subscription was made."""
+
+    async def story():
+        shared = settings()
+        async with AsyncExitStack() as stack:
+            late, log = [await stack.enter_async_context(logger(GROUP, tmp_path / n, shared)) for n in ("1", "2")]
+            publisher = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            await until(lambda: len(publisher.loggers()) == 2)
+            publisher.publish("price.a", b"1")
+            await publisher.flush(20)
+            await until(lambda: late.stats()["log"]["appended"] == log.stats()["log"]["appended"] == 1)
+            late._member.disk._fail("the disk is full")
+            reader = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            answer, loop = log._latest._asked, asyncio.get_running_loop()
+            log._mail.on(LAST_ASKED, lambda source, content: loop.call_later(0.5, answer, source, content))
+            heard = reader.subscribe("price.a", start="latest-per-subject")
+            publisher.publish("price.a", b"2")
+            assert payloads(await collect(heard, 1)) == [b"2"]
 
     run(story())

@@ -115,9 +115,11 @@ class Latest:
             return
         here = self._member.stack.roster
         past = [
-            e for e in wish.events if e.seqno < wish.marks.get(e.sender, 0 if here.knows(e.member) else e.seqno + 1)
+            e
+            for e in newest(wish.events)  # what one logger knows may be older than what another one does
+            if e.seqno < wish.marks.get(e.sender, 0 if here.knows(e.member) else e.seqno + 1)
         ]
-        found = self._inbox.selected(subscription, self._inbox.alive(newest(past)))
+        found = self._inbox.selected(subscription, self._inbox.alive(past))
         lost = [] if wish.kept else [Lost(-1, -1, -1, NOBODY_KEEPS)]
         subscription.past_is([*lost, *sorted(found, key=lambda event: event.time)])
 
