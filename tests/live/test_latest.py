@@ -191,3 +191,25 @@ def test_what_one_logger_takes_for_the_last_event_is_not_told_if_another_knows_a
             assert payloads(await collect(heard, 1)) == [b"2"]
 
     run(story())
+
+
+@pytest.mark.parametrize("start", ["latest-per-subject", "beginning"])
+def test_who_leaves_before_the_past_is_known_does_not_go_on_asking(tmp_path, start):
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with logger(GROUP, tmp_path, shared) as log:
+            group = await gossamer.open(GROUP, shared)
+            await until(group.loggers)
+            log._member.pause()
+            waiting = [group.subscribe("price.a", start=start), group.subscribe("price.b", start=start)]
+            await group.close()
+            log._member.resume()
+            assert all(subscription.is_closed for subscription in waiting)
+            await until(lambda: not group._latest._wishes)
+            with pytest.raises(gossamer.NotAMember):
+                group.subscribe("price.a", start=start)
+        assert not [
+            h for h in asyncio.get_running_loop()._scheduled if not h.cancelled() and "gossamer.live" in repr(h)
+        ]
+
+    run(story())

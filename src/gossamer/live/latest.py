@@ -83,9 +83,13 @@ class Latest:
         asyncio.get_running_loop().call_soon(self._look, number)
 
     def _look(self, number: int) -> None:
-        """Whether those that were asked are still there."""
+        """Whether those that were asked are still there, and the one that wants to know."""
         wish = self._wishes.get(number)
         if wish is None:
+            return
+        subscription = wish.subscription()
+        if subscription is None or subscription.is_closed:
+            del self._wishes[number]
             return
         here = known_members(self._member)
         wish.asked = {member: None for member in wish.asked if member in here}
