@@ -227,9 +227,9 @@ class Stack:
         stream = stream_of(self.me, channel)
         return max([-1, *(int(unlogged(stream)) for unlogged in self._hooks.unlogged)])
 
-    def unconfirmed(self) -> Horizon:
-        """The members in reach that may lack packets of this one, and up to which number each has them all."""
-        return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
+    def unconfirmed(self) -> dict[int, int]:
+        """The members in reach that may lack packets of this one, and how many each may lack."""
+        return {member: lacks for hook in self._hooks.unconfirmed for member, lacks in hook().items()}
 
     def unexplained(self) -> bool:
         """Whether others may await numbers of an earlier life for ever if this member goes now."""
