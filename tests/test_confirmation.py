@@ -38,7 +38,7 @@ def test_the_question_shows_a_member_which_packets_it_lacks_and_it_is_waited_for
     table.step(0, ConfirmAsked())
     table.pass_on()
     table.pass_on(lambda letter: isinstance(letter.message, Confirmed))
-    assert table.stacks[0].unconfirmed() == {2: -1}
+    assert table.stacks[0].unconfirmed() == {2: 3}
     table.wait(5.0)
     assert table.numbers(2, 0) == [0, 1, 2]
     assert table.stacks[0].unconfirmed() == {}
@@ -82,7 +82,7 @@ def test_nobody_can_confirm_what_was_not_sent_or_speak_from_outside():
     table.publish(0, 1)
     table.step(0, Heard(1, Confirmed(5)))
     table.step(0, Heard(9, Confirmed(0)))
-    assert table.stacks[0].unconfirmed() == {1: -1}
+    assert table.stacks[0].unconfirmed() == {1: 1}
     table.step(0, Heard(1, Confirmed(0)))
     assert table.stacks[0].unconfirmed() == {}
 

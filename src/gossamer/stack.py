@@ -160,7 +160,7 @@ class Stack:
                 return out
             # The short path: the run follows on from what came before (`sim.lanes` takes it for many at once).
             waits = self._holds_back and stream.missing.firsts
-            if waits and self.order.is_full() and happened.phase is FIRST_PASS:
+            if waits and happened.phase is FIRST_PASS and not self.order.has_room_for(happened.sender):
                 return out  # as if it had been lost: it is repaired when there is room
             stream.nexts[stream.at] = happened.following
             if self._arrivals is not None:
@@ -227,9 +227,9 @@ class Stack:
         stream = stream_of(self.me, channel)
         return max([-1, *(int(unlogged(stream)) for unlogged in self._hooks.unlogged)])
 
-    def unconfirmed(self) -> Horizon:
-        """The members in reach that may lack packets of this one, and up to which number each has them all."""
-        return {member: has for hook in self._hooks.unconfirmed for member, has in hook().items()}
+    def unconfirmed(self) -> dict[int, int]:
+        """The members in reach that may lack packets of this one, and how many each may lack."""
+        return {member: lacks for hook in self._hooks.unconfirmed for member, lacks in hook().items()}
 
     def unexplained(self) -> bool:
         """Whether others may await numbers of an earlier life for ever if this member goes now."""
@@ -300,7 +300,7 @@ class Stack:
                 return
         before = stream.next
         if happened.first > before and happened.phase is FIRST_PASS:
-            if self.order.is_full() or self.gaps.leaps(now, happened, stream, out):
+            if not self.order.has_room_for(sender) or self.gaps.leaps(now, happened, stream, out):
                 return  # it has to wait
             if (leapt := stream.continued_by(happened.first)) is not None:
                 self._received(now, Received(happened.source, leapt, FIRST_PASS), out)
@@ -312,6 +312,9 @@ class Stack:
         if happened.last < before and not stream.missing.firsts:
             self.heard_again(now, happened, out)
             return
+        waits = happened.phase is FIRST_PASS and happened.first > stream.prefix() + 1
+        if waits and not self.order.has_room_for(sender):
+            return  # others had spoken of it before it came
         fresh, gap = stream.accept(happened.run)
         if gap is not None:
             self.gaps.found(now, sender, *gap, out)

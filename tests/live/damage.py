@@ -41,3 +41,15 @@ def flip_in_branch(store: Path, rng: Random) -> None:
         (byte,) = file.read(1)
         file.seek(at)
         file.write(bytes([byte ^ 1 << rng.randrange(8)]))
+
+
+def flip_near(store: Path, near: bytes) -> None:
+    """Flip one bit wherever the file reads `near`, while the store is in use."""
+    with (store / "data.mdb").open("r+b") as file:
+        data = file.read()
+        at = data.find(near)
+        assert at >= 0
+        while at >= 0:  # a page that is not in use any more may have it, too
+            file.seek(at)
+            file.write(bytes([data[at] ^ 1]))
+            at = data.find(near, at + 1)

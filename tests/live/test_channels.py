@@ -333,3 +333,31 @@ def test_a_slow_reader_of_many_channels_slows_the_sender_and_loses_nothing():
             reading.cancel()
 
     run(story())
+
+
+@pytest.mark.parametrize("how", ["leaves", "fails"])
+def test_who_has_left_cannot_publish_to_any_channel_whether_it_ever_did_or_not(how):
+    """Else the event would be lost in silence."""
+
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with gossamer.join(GROUP, shared) as other:
+            other.install_channels(FIRST)
+            assert await other.channels_used(timeout=20)
+            group = await gossamer.open(GROUP, shared)
+            group.publish("x.1", b"1")
+            if how == "leaves":
+                await group.close()
+                error: type[Exception] = gossamer.NotAMember
+            else:
+                group._broke_down(LookupError("planted"))
+                error = gossamer.MemberFailed
+            for subject in ("x.1", "x.2", "y.1", "z"):
+                with pytest.raises(error):
+                    group.publish(subject, b"2")
+                with pytest.raises(error):
+                    await group.publish_many(subject, [b"2"])
+                with pytest.raises(error):
+                    await asyncio.to_thread(group.publish, subject, b"2")
+
+    run(story())

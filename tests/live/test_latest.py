@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 
 import pytest
 
 import gossamer
 from gossamer.live.last_log import LastLog
 from gossamer.live.logger_group import logger
+from gossamer.live.mail import LAST_ASKED
 from gossamer.pubsub.last_values import LastValues, newest
-from gossamer.store import open_store
+from gossamer.store import StoreDamaged, open_store
 from gossamer.wire import WireError
 from gossamer.wire.events import Event
 from gossamer.wire.keys import new_key
 from gossamer.wire.last_letters import pack, unpack
-from tests.live.members import GROUP, joined, run, settings, until
+from tests.live.members import GROUP, collect, joined, payloads, run, settings, until
 
 
 def shown(items):
@@ -143,3 +145,71 @@ def test_the_letters_are_what_they_were():
     for wrong in (b"", letters[0][:-1]):
         with pytest.raises(WireError):
             unpack(wrong)
+
+
+def test_a_logger_that_cannot_read_its_log_says_so_and_the_present_comes(tmp_path, monkeypatch):
+    """What could still be read need not be the last."""
+
+    async def story():
+        shared = settings()
+        async with logger(GROUP, tmp_path, shared) as log, gossamer.join(GROUP, shared) as group:
+            await until(group.loggers)
+            group.publish("price.a", b"1")
+            await group.flush(20)
+            with monkeypatch.context() as patched:
+                patched.setattr(log._store, "read", damaged)
+                heard = group.subscribe("price.a", start="latest-per-subject")
+                lost = await heard.get(10)
+            assert isinstance(lost, gossamer.Lost)
+            group.publish("price.a", b"2")
+            assert payloads(await collect(heard, 1)) == [b"2"]
+
+    def damaged(*_):
+        raise StoreDamaged("an inner page is damaged")
+
+    run(story())
+
+
+def test_what_one_logger_takes_for_the_last_event_is_not_told_if_another_knows_a_later_one(tmp_path):
+    """The later one comes by itself, because it was published after the subscription was made."""
+
+    async def story():
+        shared = settings()
+        async with AsyncExitStack() as stack:
+            late, log = [await stack.enter_async_context(logger(GROUP, tmp_path / n, shared)) for n in ("1", "2")]
+            publisher = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            await until(lambda: len(publisher.loggers()) == 2)
+            publisher.publish("price.a", b"1")
+            await publisher.flush(20)
+            await until(lambda: late.stats()["log"]["appended"] == log.stats()["log"]["appended"] == 1)
+            late._member.disk._fail("the disk is full")
+            reader = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            answer, loop = log._latest._asked, asyncio.get_running_loop()
+            log._mail.on(LAST_ASKED, lambda source, content: loop.call_later(0.5, answer, source, content))
+            heard = reader.subscribe("price.a", start="latest-per-subject")
+            publisher.publish("price.a", b"2")
+            assert payloads(await collect(heard, 1)) == [b"2"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("start", ["latest-per-subject", "beginning"])
+def test_who_leaves_before_the_past_is_known_does_not_go_on_asking(tmp_path, start):
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with logger(GROUP, tmp_path, shared) as log:
+            group = await gossamer.open(GROUP, shared)
+            await until(group.loggers)
+            log._member.pause()
+            waiting = [group.subscribe("price.a", start=start), group.subscribe("price.b", start=start)]
+            await group.close()
+            log._member.resume()
+            assert all(subscription.is_closed for subscription in waiting)
+            await until(lambda: not group._latest._wishes)
+            with pytest.raises(gossamer.NotAMember):
+                group.subscribe("price.a", start=start)
+        assert not [
+            h for h in asyncio.get_running_loop()._scheduled if not h.cancelled() and "gossamer.live" in repr(h)
+        ]
+
+    run(story())

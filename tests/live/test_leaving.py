@@ -215,7 +215,32 @@ def test_a_blocking_group_says_it_too():
         a.call(a._group._member.resume)
 
 
-@pytest.mark.parametrize(("lacking", "what"), [({5: 10}, "left with 1 packet "), ({}, None)])
+def test_what_is_unsent_is_counted_in_every_channel():
+    async def story():
+        place = settings(leave_timeout=0.3)
+        async with joined(2, place) as (a, _):
+            a.install_channels(gossamer.ChannelMap(1, 2, (("b.>", 1),)))
+            assert await a.channels_used(timeout=20)
+            heard = a.subscribe(">")
+            b = await gossamer.open(GROUP, place)
+            await until(lambda: len(a.members()) == len(b.members()) == 3)
+            a._member.pause()
+            for n in range(20):
+                b.publish(f"{'ab'[n % 2]}.x", b"%d" % n)
+                b._outboxes.send()  # a packet of its own
+            with pytest.raises(gossamer.Unsent) as unsent:
+                await b.close()
+            assert unsent.value.members == (a.me,)
+            assert unsent.value.packets in (20, 21)  # the first to another channel says where the streams were
+            a._member.resume()
+            assert len(await collect(heard, 20)) == 20
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("lacking", "what"), [({5: 10, 6: 1}, "left with 10 packets "), ({5: 1}, "left with 1 packet "), ({}, None)]
+)
 def test_what_is_unsent_is_counted_in_packets_and_nothing_is_no_error(lacking, what, monkeypatch):
     async def story():
         async with gossamer.join(GROUP, settings()) as group:

@@ -11,10 +11,11 @@ import pytest
 
 import gossamer
 from gossamer.core.schema import SettingError
+from gossamer.live.group import Group
 from gossamer.live.logger_group import logger
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import logged, publish_packets
-from tests.live.members import GROUP, collect, payloads, run, settings, until
+from tests.live.members import GROUP, collect, impaired, payloads, run, settings, until
 
 KEY = b64encode(bytes(range(32))).decode()
 
@@ -213,5 +214,36 @@ def test_a_subscriber_goes_on_with_a_loss_if_the_logger_is_gone_for_good(tmp_pat
                     lost += item.last - item.first + 1 if isinstance(item, gossamer.Lost) else 0
                     last = b"" if isinstance(item, gossamer.Lost) else item.payload
             assert lost > 0
+
+    run(story())
+
+
+def test_a_gap_that_stands_for_long_stops_no_other_sender(tmp_path):
+    """Nobody but a dead logger has what is lacking; a second sender is heard all the same, over a bad line, too."""
+
+    async def story():
+        kept = {"unlogged_bytes": 1 << 20, "when_unlogged": "go-on", "event_bytes_max": 1 << 16}
+        shared = settings(loss_patience=1000.0, leave_timeout=0, tuning={"buffer_bytes": 1 << 20}, **kept)
+        async with AsyncExitStack() as stack:
+            nursery = stack.enter_context(Nursery(GROUP, {"address": shared.address}))
+            pid = await nursery.start(tmp_path / "store")
+            first = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            second = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            slow = await stack.enter_async_context(Group(GROUP, shared, impaired(1, loss=0.05)))
+            heard = slow.subscribe(">")
+            await until(lambda: all(len(group.members()) == 4 for group in (first, second, slow)))
+            await nursery.kill(pid)
+            slow._member.pause()
+            for _ in range(60):  # more than anybody keeps
+                await first.publish_many("large", [bytes(1000)] * 1000)
+            await first.flush(durable=False)
+            slow._member.resume()
+            sent = list(await publish_packets(second, 1000))
+            items: list = []
+            while len(items) < len(sent):
+                items += [item for item in await heard.take(20.0) if item.sender == second.me]
+            assert payloads(items) == sent
+            assert slow._member.stack.streams[first.me].missing
+            assert slow.stats()["lost"] == {}
 
     run(story())

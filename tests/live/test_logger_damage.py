@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 
@@ -14,11 +15,13 @@ from gossamer.core.effects import Replay
 from gossamer.core.inputs import DamageFound
 from gossamer.core.ranges import RangeSet
 from gossamer.live.log_disk import LogDisk
+from gossamer.live.logger_group import logger
+from gossamer.live.readers import SUBSCRIBER
 from gossamer.store import MemoryStore, StoreError, open_store
-from tests.live.damage import branch_pages, flip_in_branch, lead_astray
+from tests.live.damage import branch_pages, flip_in_branch, flip_near, lead_astray
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import publish_packets
-from tests.live.members import GROUP, run, settings
+from tests.live.members import GROUP, collect, payloads, run, settings, until
 from tests.store.samples import entries
 
 PACKETS = 4_000
@@ -50,6 +53,39 @@ def test_what_a_damaged_log_cannot_serve_is_lost_and_not_silence(tmp_path: Path,
                             served += 1
                 assert heard == RangeSet.span(0, last - 1)
                 assert (served > 0) == (share < 1)
+
+    run(story())
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_durable_reader_whose_position_is_damaged_goes_on_where_another_logger_knows_it_or_is_told(tmp_path, others):
+    """It does not wait for ever, nor begin somewhere else; and whatever comes to the logger, it goes on."""
+
+    async def story() -> None:
+        shared = settings()
+        async with AsyncExitStack() as stack:
+            loggers = [await stack.enter_async_context(logger(GROUP, tmp_path / "0", shared))]
+            publisher = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            if others:
+                loggers.append(await stack.enter_async_context(logger(GROUP, tmp_path / "1", shared)))
+            await until(lambda: len(publisher.loggers()) == len(loggers))
+            async with gossamer.join(GROUP, settings(address=shared.address, copies=len(loggers))) as first:
+                heard = first.subscribe(">", durable="billing", start="beginning")
+                await publish_packets(publisher, 10)
+                await collect(heard, 10)
+                await heard.commit(30, wait=True)
+            flip_near(tmp_path / "0", SUBSCRIBER.encode() + b"billing")
+            late = await stack.enter_async_context(logger(GROUP, tmp_path / "late", shared))
+            await until(lambda: len(late.loggers()) == len(loggers) + 1)
+            await asyncio.sleep(0.5)  # the others would have told it what readers there are
+            sent = list(await publish_packets(publisher, 10, first=10))
+            reader = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            again = reader.subscribe(">", durable="billing")
+            if others:
+                assert payloads([await again.get(20) for _ in sent]) == sent
+            else:
+                with pytest.raises(gossamer.NoLogger, match="damaged"):
+                    await again.get(20)
 
     run(story())
 

@@ -10,23 +10,25 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 import gossamer
 from gossamer.cli import main
-from gossamer.core.effects import Effect, Persist, Unicast
+from gossamer.core.effects import Collect, Effect, Persist, Unicast
 from gossamer.core.messages import Ack, SeenReport
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
 from gossamer.live.log_disk import LogDisk
 from gossamer.live.logger_group import logger
 from gossamer.live.probe import probe
-from gossamer.store import MemoryStore, open_store
+from gossamer.store import LogEntry, MemoryStore, open_store
 from gossamer.store.layout import NUMBER, VERSION
 from tests.live.logger_nursery import Nursery
 from tests.live.logger_scene import disk_of, flip_a_bit, logged, publish_packets, resize, until, whole
+from tests.live.members import payloads
 from tests.live.test_group import GROUP, collect, run, settings
 
 
@@ -66,6 +68,25 @@ def test_a_report_to_a_senders_pace_does_not_wait_for_the_disk_and_an_acknowledg
             may_write.set()
         await disk.close()
         assert carried == [report, later, acknowledged]
+
+    run(story())
+
+
+def test_a_logger_that_stops_while_something_waits_to_be_written_or_collected_ends_in_silence():
+    """What a durable reader was not told that it is kept, it tells again."""
+
+    async def story():
+        log, kept = MemoryStore(), list[str]()
+        log.append([LogEntry(1, n, 1, b"") for n in range(40_000)])
+        disk = LogDisk(log, travelled=lambda p: b"", carry_out=lambda e: None, happened=print, now=lambda: 0.0)
+        for at in range(0, 40_000, 10_000):  # more than goes at once
+            disk.carry_out(Collect(1, at, at + 9_990, overdue=True))
+        disk.commit("reader", {1: 1}, lambda: kept.append("first"))
+        disk.commit("reader", {1: 2}, lambda: kept.append("second"))
+        await disk.close()
+        disk.commit("reader", {1: 3}, lambda: kept.append("third"))
+        await asyncio.sleep(0.1)
+        assert kept == ["first"]
 
     run(story())
 
@@ -186,6 +207,38 @@ def test_a_member_that_meets_only_a_refusing_logger_knows_that_it_is_a_logger(tm
                 group.publish("x", b"not durable")
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(group.flush(), 0.7)
+
+    run(story())
+
+
+@pytest.mark.parametrize("loggers", [1, 2])
+def test_readers_do_not_wait_for_a_logger_that_refuses(tmp_path, loggers):
+    """Neither one that goes on under its name nor one that wants the last events; what cannot be kept is an error."""
+
+    async def story():
+        shared = settings(leave_timeout=0)
+        async with AsyncExitStack() as stack:
+            logs = [await stack.enter_async_context(logger(GROUP, tmp_path / str(n), shared)) for n in range(loggers)]
+            publisher = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            await until(lambda: len(publisher.loggers()) == loggers)
+            async with gossamer.join(GROUP, shared) as first:
+                heard = first.subscribe(">", durable="billing", start="beginning")
+                publisher.publish("a", b"1")
+                assert payloads(await collect(heard, 1)) == [b"1"]
+                await heard.commit(20, wait=True)
+            publisher.publish("a", b"2")
+            await publisher.flush(20)
+            min(logs, key=lambda log: log.me)._member.disk._fail("the disk is full")  # it decides who reads a name
+            reader = await stack.enter_async_context(gossamer.join(GROUP, shared))
+            again = reader.subscribe(">", durable="billing")
+            last = reader.subscribe("a", start="latest-per-subject")
+            assert (await again.get(10)).payload == b"2"
+            assert (await last.get(10)).payload == b"2"
+            if loggers == 1:
+                with pytest.raises(gossamer.Timeout):
+                    await again.commit(0.5, wait=True)
+            else:
+                await again.commit(20, wait=True)
 
     run(story())
 

@@ -183,8 +183,8 @@ class Rung:
         """Every packet of `stream`, one of this member's, below this number is done with, as far as this rung cares."""
         return UNLIMITED
 
-    def unconfirmed(self) -> Horizon:
-        """Members that may lack packets of this member, as far as this rung knows, and how far each has them."""
+    def unconfirmed(self) -> dict[int, int]:
+        """Members that may lack packets of this member, as far as this rung knows, and how many each may lack."""
         return {}
 
     def partition(self, now: float) -> dict[str, Any]:

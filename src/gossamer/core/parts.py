@@ -186,8 +186,12 @@ class Order(Rung):
         return ()
 
     def is_full(self) -> bool:
-        """Whether so much is held back that no more first passes should be taken in that would have to wait."""
+        """Whether so much is held back that senders of which much waits have no room for more."""
         return False
+
+    def has_room_for(self, sender: int) -> bool:
+        """Whether first passes of `sender` should be taken in that have to wait."""
+        return not self.is_full()
 
     def urgent(self, wanted: PacketSets) -> PacketSets:
         """Of the missing packets `wanted`, those that may come now; the others would wait where there is no room."""

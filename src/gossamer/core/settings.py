@@ -402,8 +402,8 @@ class ProtocolSettings:
     )
     hold_bytes: int = setting(
         0,
-        "Memory that packets of one sender may take while they wait for an earlier one; beyond that, the oldest gap is"
-        " reported as lost. 0 means no limit.",
+        "Memory that packets may take while they wait for an earlier one of their sender; beyond that, nothing more is"
+        " taken in that would have to wait, and it is asked for when there is room. 0 means no limit.",
         unit="bytes",
         low=0,
     )

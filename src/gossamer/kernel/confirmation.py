@@ -36,11 +36,12 @@ class Confirmation(Rung):
         """The application wants to know."""
         return {ConfirmAsked: self._begin}
 
-    def unconfirmed(self) -> Horizon:
-        """The members in reach that have not said that they have everything of ours, and how far each has it."""
-        found: Horizon = {}
-        for member, (_, has) in self._lacking():
-            found.setdefault(member, has)
+    def unconfirmed(self) -> dict[int, int]:
+        """The members in reach that have not said that they have everything of ours, and how much each may lack."""
+        found: dict[int, int] = {}
+        for member, (sender, has) in self._lacking():
+            lacks = self.ladder.own[sender].next - max(has + 1, self.ladder.first_number)
+            found[member] = found.get(member, 0) + lacks
         return found
 
     def _lacking(self) -> list[tuple[int, tuple[int, int]]]:

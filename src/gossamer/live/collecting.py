@@ -53,7 +53,7 @@ class Collecting:
         self._overdue: PacketSets = {}
         self._forgetting: list[int] = []
         self._spared: PacketSets = {}  # what a consumer wants that came when it was about to be collected
-        self._has_failed = False
+        self._is_over = False
 
     def add(self, effect: Collect | ForgetCollected) -> None:
         """This is to go."""
@@ -73,9 +73,14 @@ class Collecting:
         numbers, self._numbers = _divided(union(self._numbers, self._spared))
         self._spared = {}
         forgetting, self._forgetting = self._forgetting[:_AT_ONCE], self._forgetting[_AT_ONCE:]
-        if (numbers or overdue or forgetting) and not self._has_failed:
+        if (numbers or overdue or forgetting) and not self._is_over:
             collecting = self._loop.run_in_executor(self._thread, self._collect, overdue, numbers, forgetting)
             collecting.add_done_callback(self._collected)
+
+    def end(self) -> None:
+        """Collect once more: the rest when the store is opened again."""
+        self.begin()
+        self._is_over = True
 
     def _begin_after(self, wait_s: float) -> None:
         if self._timer is None:
@@ -95,7 +100,7 @@ class Collecting:
         try:
             gone, spared, waiting = done.result()
         except StoreError as error:
-            self._has_failed = True
+            self._is_over = True
             self._failed(str(error))
             return
         self._spared = union(self._spared, spared)

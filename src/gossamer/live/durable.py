@@ -165,6 +165,12 @@ class Durable:
             return
         self._granted = True
         known = [numbers(a["positions"]) for a in self._answers.values() if a.get("positions") is not None]
+        unread = [logger for logger, answer in self._answers.items() if answer.get("readable") is False]
+        if unread and not known:
+            raise NoLogger(
+                f"durable name {self.name!r}: logger {name_of(unread[0])} cannot read how far it was, its store is "
+                "damaged, and no other logger knows; `gossamer log info` shows what is still readable"
+            )
         wish = parse_start(self._start)
         if known:
             at = furthest(known)

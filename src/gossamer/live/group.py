@@ -428,7 +428,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
 
         It waits for a logger that is away; Timeout after `timeout` seconds. `NotDurable` if some of it will never
         be logged, because all loggers have left for good or there was no room to keep it. With `durable=False`, wait
-        only until everything is sent. `copies` says how many loggers must have it, up to `Settings.copies`.
+        only until everything is sent. Durable is what `Settings.copies` loggers have; `copies` says how many of them
+        this call relies on, and more than that is an error.
         """
         if copies > self.settings.copies:
             raise SettingError(

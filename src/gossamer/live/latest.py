@@ -22,6 +22,7 @@ from gossamer.live.readers import parse
 from gossamer.live.subscription import Lost, Subscription
 from gossamer.pubsub.last_values import newest
 from gossamer.pubsub.subjects import SubjectError, compile_pattern
+from gossamer.store.contract import StoreError
 from gossamer.wire import WireError
 from gossamer.wire.events import Event
 from gossamer.wire.last_letters import LastLetter, pack, unpack
@@ -82,9 +83,13 @@ class Latest:
         asyncio.get_running_loop().call_soon(self._look, number)
 
     def _look(self, number: int) -> None:
-        """Whether those that were asked are still there."""
+        """Whether those that were asked are still there, and the one that wants to know."""
         wish = self._wishes.get(number)
         if wish is None:
+            return
+        subscription = wish.subscription()
+        if subscription is None or subscription.is_closed:
+            del self._wishes[number]
             return
         here = known_members(self._member)
         wish.asked = {member: None for member in wish.asked if member in here}
@@ -114,9 +119,11 @@ class Latest:
             return
         here = self._member.stack.roster
         past = [
-            e for e in wish.events if e.seqno < wish.marks.get(e.sender, 0 if here.knows(e.member) else e.seqno + 1)
+            e
+            for e in newest(wish.events)  # what one logger knows may be older than what another one does
+            if e.seqno < wish.marks.get(e.sender, 0 if here.knows(e.member) else e.seqno + 1)
         ]
-        found = self._inbox.selected(subscription, self._inbox.alive(newest(past)))
+        found = self._inbox.selected(subscription, self._inbox.alive(past))
         lost = [] if wish.kept else [Lost(-1, -1, -1, NOBODY_KEEPS)]
         subscription.past_is([*lost, *sorted(found, key=lambda event: event.time)])
 
@@ -138,11 +145,17 @@ class Latest:
 
     async def _answer_from_log(self, source: int, question: int, matches: Callable[[str], bool]) -> None:
         """In the log's own thread: it may have much to read, and lets others write in between."""
-        assert self._log is not None
-        assert self._member.disk is not None
-        while not await self._member.disk.in_thread(self._log.catch_up, _PACKETS_AT_A_TIME):
-            pass
-        self._answer(source, question, True, await self._member.disk.in_thread(self._log.matching, matches))
+        log, disk = self._log, self._member.disk
+        assert log is not None
+        assert disk is not None
+        try:
+            while not await disk.in_thread(log.catch_up, _PACKETS_AT_A_TIME):
+                pass
+            keeps, events = True, await disk.in_thread(log.matching, matches)
+        except StoreError:  # then another logger has to know: what can still be read need not be the last
+            keeps, events = False, []
+        if not disk.is_closed:
+            self._answer(source, question, keeps, events)
 
     def _answer(self, source: int, question: int, keeps: bool, events: list[Event]) -> None:
         letters, left_out = pack(question, keeps, events, _ROOM)

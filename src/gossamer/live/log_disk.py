@@ -20,6 +20,7 @@ from gossamer.core.effects import (
     Effect,
     ForgetCollected,
     ForgetSender,
+    HandLetter,
     PastKnown,
     Persist,
     Replay,
@@ -30,6 +31,7 @@ from gossamer.core.effects import (
     Unicast,
 )
 from gossamer.core.inputs import Committed, DamageFound, Input, LogSpan, Started
+from gossamer.core.letters import Letter, LetterSeen
 from gossamer.core.messages import Ack, Echo, Holdings, NeverSent, Repair, SeenReport, ViewUpdate
 from gossamer.core.packet_sets import Horizon, PacketSets
 from gossamer.core.packets import Packet
@@ -46,6 +48,8 @@ _DAMAGED_MAX = 1000
 """A store in which more packets than this are damaged has failed."""
 _STRETCHES = 500
 """When a store is opened, it is split into about this many parts to look up how old each is."""
+_SERVED = (Replay, TellHoldings, PastKnown, HandLetter, Deliver, ReportLost, TakeBack, ForgetSender)
+"""What a logger does for others that claims nothing new of its log, besides what it sends."""
 
 
 T = TypeVar("T")
@@ -69,6 +73,8 @@ class LogDisk:
         self.store = store
         self.failure = ""
         """Why nothing more is accepted; empty while all is well."""
+        self.is_closed = False
+        """Whether the logger has stopped."""
         self.noted: Callable[[str, int, int], None] | None = None
         """Called with each packet that enters (`store`) or leaves (`collect`) the log, if somebody wants to know."""
         self.appended = 0
@@ -110,18 +116,21 @@ class LogDisk:
         return Committed({c.name: dict(c.committed) for c in self.store.consumers()})
 
     def commit(self, consumer: str, positions: Horizon, done: Callable[[], None]) -> None:
-        """Record how far a durable subscriber is; `done` is called when that is durable.
+        """Record how far a durable subscriber is; `done` is called when that is durable, and not if the log has failed.
 
         What comes while one is being written is written together with it, so that the log itself has to wait but once.
         """
+        if self.failure:
+            return
         known, waiting = self._commits.setdefault(consumer, ({}, []))
         for sender, last in positions.items():
             known[sender] = max(last, known.get(sender, -1))
         waiting.append(done)
-        if not self._committing and not self.failure:
-            self._write_commits()
+        self._write_commits()
 
     def _write_commits(self) -> None:
+        if not self._commits or self._committing or self.is_closed or self.failure:
+            return
         commits, self._commits = self._commits, {}
         self._committing = True
         writing = self._loop.run_in_executor(self._thread, self._store_commits, commits)
@@ -141,8 +150,7 @@ class LogDisk:
         for _, waiting in commits.values():
             for done in waiting:
                 done()
-        if self._commits:
-            self._write_commits()
+        self._write_commits()
         return None
 
     def keep_names(self, names: dict[int, str]) -> None:
@@ -152,6 +160,8 @@ class LogDisk:
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do something with the store that may take long, in turn with what is written."""
+        if self.is_closed:
+            raise StoreError("the log is closed")
         return await self._loop.run_in_executor(self._thread, work, *arguments)
 
     def stats(self) -> dict[str, Any]:
@@ -248,10 +258,11 @@ class LogDisk:
         return {s: RangeSet(some) for s, n in held.items() if (some := self._since(s, n, effect.since_ns))}
 
     async def close(self) -> None:
-        """Wait for what is being written, and close the store."""
+        """Wait for what is being written, and close the store. What was not said to be kept is told again."""
         self._polling.cancel()
         await self._idle.wait()
-        self._collecting.begin()
+        self.is_closed = True
+        self._collecting.end()
         self._keep_time()
         self._thread.shutdown()
         self.store.close()
@@ -442,7 +453,8 @@ def _is_report(effect: Effect) -> bool:
 def only_serving(effects: list[Effect]) -> list[Effect]:
     """These effects but for those that write to a log that has failed, or claim anything that should be in it.
 
-    Such a logger sponsors nobody. But it says who is there, or a newcomer would found a group without loggers.
+    Such a logger sponsors nobody. But it says who is there, or a newcomer would found a group without loggers; and it
+    answers letters, or readers would wait for it: what is in them claims nothing that is not in the log.
     """
     served: list[Effect] = []
     for effect in effects:
@@ -450,8 +462,8 @@ def only_serving(effects: list[Effect]) -> list[Effect]:
             message = effect.message
             if isinstance(message, ViewUpdate):
                 served.append(Unicast(effect.to, ViewUpdate(message.entries, answer=message.answer)))
-            elif isinstance(message, Repair | Holdings | Echo | NeverSent):
+            elif isinstance(message, Repair | Holdings | Echo | NeverSent | Letter | LetterSeen):
                 served.append(effect)
-        elif isinstance(effect, Replay | TellHoldings | PastKnown | Deliver | ReportLost | TakeBack | ForgetSender):
+        elif isinstance(effect, _SERVED):
             served.append(effect)
     return served

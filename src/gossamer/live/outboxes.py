@@ -29,6 +29,8 @@ class Outboxes:
         self._boxes: dict[int, Outbox] = {0: make(0)}
         self._switched: Horizon = {}  # by channel: where each was when the map changed
         self._unmarked: dict[int, None] = {}  # channels to which nothing was published since then
+        self._is_closed = False
+        self._error: BaseException | None = None
         self.publish: Callable[[str, bytes, dict[str, Any] | None], PacketId] = self._boxes[0].publish
         """Take one event, from whatever thread; returns the packet that will carry it."""
 
@@ -69,7 +71,8 @@ class Outboxes:
             box.send()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Let nothing more be published, because of an error if there is one."""
+        """Let nothing more be published, because of an error if there is one: to other channels, too."""
+        self._is_closed, self._error = True, error
         for box in self._boxes.values():
             box.close(error)
 
@@ -83,7 +86,9 @@ class Outboxes:
         box = self._boxes.get(channel)
         if box is None:
             box = self._boxes[channel] = self._make(channel)
-        if channel in self._unmarked:
+            if self._is_closed:
+                box.close(self._error)
+        if channel in self._unmarked and not self._is_closed:
             others = {c: last for c, last in self._switched.items() if c != channel and last >= 0}
             if others:
                 box.begin_with(pack_switch(time_ns(), others))

@@ -14,7 +14,7 @@ from gossamer.live.log_disk import LogDisk
 from gossamer.live.mail import COMMIT, COMMITTED, CONSUMERS, READ, READING, RELEASE, Mail
 from gossamer.live.member import Member
 from gossamer.logging.registrar import Outcome, Registrar
-from gossamer.store.contract import StoreError
+from gossamer.store.contract import StoreDamaged, StoreError
 from gossamer.wire import WireError
 
 SUBSCRIBER = "sub/"
@@ -56,10 +56,8 @@ class Readers:
         self._registrar.decides(self._member.now(), min(loggers) == self._member.me)
         for reader in self._members - here:
             self._registrar.left(reader)
-        for logger in loggers:
-            if logger not in self._members and logger != self._member.me:
-                self._tell_consumers(logger)
-        self._members = here
+        new = [logger for logger in loggers if logger not in self._members and logger != self._member.me]
+        self._members = here.difference(new if new and not self._tell_consumers(new) else ())
 
     def _read(self, source: int, content: bytes) -> None:
         asked = parse(content, name=str, renews=bool)
@@ -68,15 +66,18 @@ class Readers:
         try:
             known = {consumer.name: consumer.committed for consumer in self._disk.store.consumers()}
             ends = {} if name in known else {s: numbers.last for s, numbers in self._disk.store.held().items()}
+            readable = True
+        except StoreDamaged:
+            known, ends, readable = {}, {}, False
         except StoreError:
-            return  # it is asked again
+            return  # too many readers, for example: it is asked again
         roster = self._member.stack.roster
         loggers = [logger for logger in roster.loggers if logger in roster.members or logger == self._member.me]
         outcome: Outcome | None = None
         holder = -1
         if min(loggers) == self._member.me:
             outcome, holder = self._registrar.asked(
-                self._member.now(), asked["name"], source, renews=asked["renews"], known=name in known
+                self._member.now(), asked["name"], source, renews=asked["renews"], known=name in known or not readable
             )
         positions = known.get(name)
         answer = {
@@ -85,6 +86,7 @@ class Readers:
             "holder": holder,
             "positions": None if positions is None else texts(positions),
             "ends": texts(ends),
+            "readable": readable,
         }
         self._mail.write(source, READING, json.dumps(answer).encode())
 
@@ -101,11 +103,18 @@ class Readers:
 
     # Among loggers.
 
-    def _tell_consumers(self, logger: int) -> None:
-        for consumer in self._disk.store.consumers():
+    def _tell_consumers(self, loggers: list[int]) -> bool:
+        """Tell these how far every reader is; False if that cannot be read now."""
+        try:
+            consumers = self._disk.store.consumers()
+        except StoreError:
+            return False
+        for consumer in consumers:
             if consumer.name.startswith(SUBSCRIBER):
                 told = {"name": consumer.name.removeprefix(SUBSCRIBER), "positions": texts(consumer.committed)}
-                self._mail.write(logger, CONSUMERS, json.dumps(told).encode())
+                for logger in loggers:
+                    self._mail.write(logger, CONSUMERS, json.dumps(told).encode())
+        return True
 
     def _told_consumers(self, source: int, content: bytes) -> None:
         told = parse(content, name=str, positions=dict)

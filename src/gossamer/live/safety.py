@@ -159,9 +159,9 @@ class Safety:
         """What is not safe; it may all have become safe in the last moment."""
         stack = self._stack
         lacking, loggers = stack.unconfirmed(), stack.roster.loggers
-        arrived = [] if loggers else [max(has + 1, stack.first_number) for has in lacking.values()]
         lasts = self._outboxes.lasts()
-        unsafe = max(self._unlogged_of(lasts), lasts[0] - min([lasts[0], *arrived]), int(bool(lacking)))
+        missed = 0 if loggers else self._unsent_of(lasts) + max(lacking.values(), default=0)
+        unsafe = max(self._unlogged_of(lasts), missed, int(bool(lacking)))
         waiting, events = self._never_sent(lasts)
         unsafe = max(unsafe, waiting)
         return Unsent(group, unsafe, tuple(lacking), loggers, events) if unsafe else None

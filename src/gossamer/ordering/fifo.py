@@ -3,8 +3,9 @@
 Whose turn it is, is not kept here: it is everything below the first number that is still awaited, which the stream
 knows. So a packet that follows on costs nothing, and what is early waits in a heap by its number. What waits is
 limited in memory: beyond that, first passes are not taken in and nothing is asked for that would have to wait, until
-there is room again. What follows on waits together, so that hundreds of thousands of packets that waited for one are
-few things to look at when it comes.
+there is room again. The last part of the memory is for senders of which little waits: what one awaits for long does not
+stop the others. What follows on waits together, so that hundreds of thousands of packets that waited for one are few
+things to look at when it comes.
 """
 
 from heapq import heapify, heappop, heappush
@@ -21,6 +22,9 @@ from gossamer.core.parts import Order
 from gossamer.core.ranges import RangeSet
 from gossamer.core.settings import ProtocolSettings
 from gossamer.core.streams import Stream
+
+_LITTLE, _FOR_LITTLE = 1 / 64, 1 / 8
+"""What part of the memory is little, for one sender, and how much of it is only for senders of which little waits."""
 
 
 class Waiting:
@@ -51,7 +55,7 @@ A loss and a packet may have the same number: what others had only spoken of was
 class Fifo(Order):
     """Holds back what is early; a gap that is given up takes its turn as a loss."""
 
-    __slots__ = ("_bytes", "_ends", "_held", "_limit", "_turns")
+    __slots__ = ("_bytes", "_bytes_of", "_ends", "_held", "_limit", "_turns")
 
     holds_back = True
     replays = True
@@ -61,6 +65,7 @@ class Fifo(Order):
         self._held: dict[int, list[Held]] = {}
         self._ends: dict[tuple[int, int, Phase], Waiting] = {}  # by sender, the number that would follow on, and rung
         self._bytes = 0
+        self._bytes_of: dict[int, int] = {}
         self._limit = ladder.settings.hold_bytes
         self._turns = count()
 
@@ -70,16 +75,21 @@ class Fifo(Order):
         return Declares(promises=("fifo",), provides=(HOLDING_BACK,))
 
     def is_full(self) -> bool:
-        """Whether as much waits as may."""
-        return 0 < self._limit <= self._bytes
+        """Whether senders of which much waits have no room for more."""
+        return 0 < self._limit * (1 - _FOR_LITTLE) <= self._bytes
+
+    def has_room_for(self, sender: int) -> bool:
+        """Whether more of this sender may wait."""
+        little = self._bytes < self._limit and self._bytes_of.get(sender, 0) < self._limit * _LITTLE
+        return little or not self.is_full()
 
     def urgent(self, wanted: PacketSets) -> PacketSets:
-        """If it is full, only those for which everything else of their sender waits."""
+        """Of senders that have no room only those for which everything else of them waits."""
         if not self.is_full():
             return wanted
         urgent: PacketSets = {}
         for sender, numbers in wanted.items():
-            held = self._held.get(sender)
+            held = self._held.get(sender) if not self.has_room_for(sender) else None
             put(urgent, sender, RangeSet(numbers.within(0, held[0][0] - 1)) if held else numbers)
         return urgent
 
@@ -143,13 +153,18 @@ class Fifo(Order):
             waiting.take(run, size_bytes)
         self._ends[sender, waiting.following, phase] = waiting
         self._bytes += size_bytes
+        self._bytes_of[sender] = self._bytes_of.get(sender, 0) + size_bytes
 
     def _push(self, sender: int, number: int, held: Waiting | ReportLost | None) -> None:
         heappush(self._held.setdefault(sender, []), (number, next(self._turns), held))
 
     def _leave(self, sender: int, waiting: Waiting) -> None:
         """Its turn has come."""
-        self._bytes -= waiting.size_bytes
+        if waiting.size_bytes:
+            self._bytes -= waiting.size_bytes
+            self._bytes_of[sender] -= waiting.size_bytes
+            if not self._bytes_of[sender]:
+                del self._bytes_of[sender]
         end = sender, waiting.following, waiting.phase
         if self._ends.get(end) is waiting:
             del self._ends[end]

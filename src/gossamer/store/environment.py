@@ -43,6 +43,13 @@ _LOCK_BYTES: Final = 8192
 _OWN_PAGES: Final = 8
 """About how many pages LMDB takes for itself: meta data, the list of databases, the list of free pages."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DAMAGED: Final = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.PanicError,
+    lmdb.IncompatibleError,  # the flags of a table are not what they were
+)
 
 
 class _Gate:
@@ -202,7 +209,7 @@ class Environment:
             return StoreFull(f"{self.path}: {os.strerror(reason.code)}; free some space, or collect packets")
         if isinstance(reason, lmdb.ReadersFullError):
             return StoreError(f"{self.path}: too many readers at a time; close some")
-        if isinstance(reason, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError | lmdb.PanicError):
+        if isinstance(reason, _DAMAGED):
             return self._damaged(reason)
         return StoreError(f"{self.path}: {reason}")
 
