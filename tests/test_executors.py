@@ -7,6 +7,7 @@ nothing that follows a `Persist` before it is durable.
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -163,5 +164,30 @@ def test_what_may_leave_later_leaves_when_the_application_had_its_turn():
             member.disconnect_for_good()
             await asyncio.sleep(0.01)
             assert done[2:] == [2, 3, 4], "nothing leaves"
+
+    run(story())
+
+
+def test_nothing_waits_for_an_application_that_needs_long_for_its_turn():
+    """Applications that all work on an event for a while would else do so one after the other: the primary the last."""
+    done: list[int] = []
+
+    async def story() -> None:
+        async with joined(1, settings()) as (group,):
+            member = group._member
+
+            def sent(message: Any, to: int) -> list[bytes]:
+                if isinstance(message, Echo):
+                    done.append(message.stamp)
+                return [b""]
+
+            member._post.close = sent  # type: ignore[method-assign]
+            member._handover._deliver = lambda *_: asyncio.get_running_loop().call_soon(time.sleep, 0.02)
+            member._carry_out([Deliver([packet(0)], "first_pass"), Unicast(PEER, Echo(1), later=True)])
+            assert done == [], "it is not known yet how long that takes"
+            await asyncio.sleep(0.05)
+            assert done == [1]
+            member._carry_out([Deliver([packet(1)], "first_pass"), Unicast(PEER, Echo(2), later=True)])
+            assert done == [1, 2]
 
     run(story())

@@ -67,7 +67,7 @@ from gossamer.live.envelope import Envelope
 from gossamer.live.faults import Faults
 from gossamer.live.handover import FOR_APPLICATION, Handover
 from gossamer.live.inbox import Inbox
-from gossamer.live.later import Later, only_later
+from gossamer.live.later import Later
 from gossamer.live.log_disk import LogDisk, only_serving
 from gossamer.live.pieces import Pieces, holdings
 from gossamer.live.post import Lines, Post
@@ -353,7 +353,7 @@ class Member:
             effects = [effect for effect in effects if not isinstance(effect, _TO_NETWORK)]
             self._later.forget()
         to_application: list[Effect] = []
-        if later := only_later(effects):
+        if later := self._later.may_wait(effects):
             self._handover.give([effect for effect in effects if type(effect) is Deliver])
             self._later.hold(later)
             return
