@@ -35,7 +35,9 @@ from live_tables import DEFAULT_LOOP, choose, end_gently, machine, note, row
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.netns import Network, Unavailable
 
-DEFAULT_SYSTEMS = ",".join(name for name in SYSTEMS if name not in ("graph", "non-atomic"))  # see `bench_order.py`
+OF_AN_ORDER = ("graph", "non-atomic", "bare-fifo", "bare-order")
+"""See `bench_order.py`."""
+DEFAULT_SYSTEMS = ",".join(name for name in SYSTEMS if name not in OF_AN_ORDER)
 RATES = (1_000, 10_000)
 LOSSES = (0, 1, 5)
 

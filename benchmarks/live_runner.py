@@ -83,6 +83,8 @@ class Cell:
     lone: bool = False
     """One event per turn of the publisher's loop, in place of many at once."""
     seconds: float = 2.0
+    warm_s: float = 0.3
+    """Latency: for how long events are published before those that count."""
     loop: str = "asyncio"
     place: Place = field(default_factory=Place)
 
@@ -295,7 +297,7 @@ async def measure(system: System, cell: Cell) -> Measured:
     try:
         async with crew(system, cell) as members:
             if cell.rate:
-                await timed(members, max(100, int(cell.rate * 0.3)), cell.rate)
+                await timed(members, max(100, int(cell.rate * cell.warm_s)), cell.rate)
                 return await timed(members, int(cell.rate * cell.seconds), cell.rate)
             most = min(ROUND_EVENTS_MAX, ROUND_BYTES_MAX // cell.size)
             measured = await timed(members, PILOT_EVENTS, 0.0, lone=cell.lone)  # never counts: everything is cold

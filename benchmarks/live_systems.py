@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+import bare_sockets
 from live_worker import Plan
 
 SUBJECT = "bench"
@@ -425,5 +427,21 @@ SYSTEMS = {
         System("zenoh", "Zenoh, tcp peers", _zenoh_publisher, _zenoh_subscriber, needs=("zenoh",)),
         System("nats", "NATS, one server", _nats_publisher, _nats_subscriber, ("nats",), "nats-server", True),
         System("udp", "bare UDP multicast", _udp_publisher, _udp_subscriber, bare=True),
+        System(
+            "bare-fifo",
+            "bare sockets, FIFO",
+            partial(bare_sockets.publisher, ordered=False),
+            bare_sockets.subscriber,
+            asynchronous=True,
+            bare=True,
+        ),
+        System(
+            "bare-order",
+            "bare sockets, one order",
+            partial(bare_sockets.publisher, ordered=True),
+            bare_sockets.subscriber,
+            asynchronous=True,
+            bare=True,
+        ),
     )
 }

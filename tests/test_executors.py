@@ -7,6 +7,7 @@ nothing that follows a `Persist` before it is durable.
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from gossamer.sim.run import build_topology, stack_maker
 from gossamer.sim.scenario import parse
 from gossamer.sim.world import World
 from gossamer.trace.recorder import Recorder
-from tests.live.members import run, settings, until
+from tests.live.members import joined, run, settings, until
 from tests.papers.hand import Table
 
 ME, PEER = 0, 1
@@ -122,5 +123,71 @@ def test_a_live_member_keeps_the_order_of_effects(tmp_path: Path):
             await until(lambda: len(diary.application) == 3)
             await asyncio.sleep(0.05)
             diary.check()
+
+    run(story())
+
+
+def test_what_may_leave_later_leaves_when_the_application_had_its_turn():
+    """Unless something else leaves before, which then goes to the same destination after it."""
+    done: list[Any] = []
+
+    async def story() -> None:
+        async with joined(1, settings()) as (group,):
+            member = group._member
+            woken = asyncio.Event()
+            member._handover._deliver = lambda run, *_: woken.set()
+
+            def sent(message: Any, to: int) -> list[bytes]:
+                if isinstance(message, Echo):
+                    done.append(message.stamp)
+                return [b""]
+
+            async def application() -> None:
+                await woken.wait()
+                done.append("the application")
+
+            member._post.close = sent  # type: ignore[method-assign]
+            waiting = asyncio.create_task(application())
+            await asyncio.sleep(0)
+            member._carry_out([Unicast(PEER, Echo(1), later=True), Deliver([packet(0)], "first_pass")])
+            assert done == []
+            await waiting
+            await asyncio.sleep(0)
+            assert done == ["the application", 1]
+            member._carry_out([Unicast(PEER, Echo(2), later=True)])
+            member._carry_out([Deliver([packet(1)], "first_pass")])
+            member._carry_out([Unicast(PEER, Echo(3)), Unicast(PEER, Echo(4), later=True)])
+            assert done[2:] == [2, 3, 4]
+            await asyncio.sleep(0.01)
+            assert done[2:] == [2, 3, 4], "once"
+            member._carry_out([Unicast(PEER, Echo(5), later=True)])
+            member.disconnect_for_good()
+            await asyncio.sleep(0.01)
+            assert done[2:] == [2, 3, 4], "nothing leaves"
+
+    run(story())
+
+
+def test_nothing_waits_for_an_application_that_needs_long_for_its_turn():
+    """Applications that all work on an event for a while would else do so one after the other: the primary the last."""
+    done: list[int] = []
+
+    async def story() -> None:
+        async with joined(1, settings()) as (group,):
+            member = group._member
+
+            def sent(message: Any, to: int) -> list[bytes]:
+                if isinstance(message, Echo):
+                    done.append(message.stamp)
+                return [b""]
+
+            member._post.close = sent  # type: ignore[method-assign]
+            member._handover._deliver = lambda *_: asyncio.get_running_loop().call_soon(time.sleep, 0.02)
+            member._carry_out([Deliver([packet(0)], "first_pass"), Unicast(PEER, Echo(1), later=True)])
+            assert done == [], "it is not known yet how long that takes"
+            await asyncio.sleep(0.05)
+            assert done == [1]
+            member._carry_out([Deliver([packet(1)], "first_pass"), Unicast(PEER, Echo(2), later=True)])
+            assert done == [1, 2]
 
     run(story())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gossamer.core.effects import UndoDeliveries
+from gossamer.core.effects import UndoDeliveries, Unicast
 from gossamer.core.places import CloseGraph, GraphClosed, Places, PlacesKept
 from gossamer.sim.checked import traced
 from gossamer.sim.scenario import parse
@@ -89,6 +89,17 @@ def test_a_member_that_is_cut_off_while_it_takes_over_stops_nobody():
 
 def answers(letters: list[Letter]) -> list[int]:
     return sorted(letter.source for letter in letters if isinstance(letter.message, PlacesKept))
+
+
+@pytest.mark.parametrize(("members", "later"), [(3, True), (4, True), (5, False), (6, False)])
+def test_an_answer_may_leave_after_the_event_where_only_the_primary_waits_for_it(members, later):
+    table = group(members)
+    publish_for(table, 0.5, 0)
+    table.effects.clear()
+    table.publish(0)
+    table.settle()
+    said = [e for effects in table.effects.values() for e in effects if isinstance(e, Unicast)]
+    assert {effect.later for effect in said if isinstance(effect.message, PlacesKept)} == {later}
 
 
 def test_only_as_many_sites_answer_as_have_to():

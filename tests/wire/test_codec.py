@@ -1,6 +1,7 @@
 """Every message comes back from its bytes, has the size that the simulator is told, and nothing else is accepted."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -113,6 +114,17 @@ segments = st.lists(
     | st.builds(lambda graph, mark: Segment(graph, mark=mark), numbers, marks),
     max_size=5,
 )
+places_of_a_run = st.builds(  # most of them have a form of their own
+    lambda graph, settled, segments, asked, unsettled, order: Places(
+        order, graph, max(0, settled + unsettled), graph, settled, [Segment(graph, *s) for s in segments], 0, asked
+    ),
+    st.integers(0, 2**33),
+    numbers,
+    st.lists(st.tuples(ids, st.integers(0, 2**61 - 1), st.integers(1, 2**17)), max_size=2),
+    st.integers(1, 2**33),
+    st.integers(-(2**32), 2**32),
+    ids,
+)
 messages = st.one_of(
     st.builds(Repair, packets, phases),
     st.builds(Ack, per_sender),
@@ -186,6 +198,7 @@ messages = st.one_of(
     st.builds(ViewReady, numbers, numbers),
     st.builds(Excluded, numbers),
     st.builds(Places, numbers, numbers, numbers, numbers, numbers, segments, numbers, channel_sets),
+    places_of_a_run,
     st.builds(PlacesKept, numbers, numbers, numbers, numbers, numbers),
     st.builds(PlacesWanted, numbers, numbers, numbers),
     st.builds(EnterOrder, numbers, st.booleans(), horizons, numbers),
@@ -287,6 +300,42 @@ def test_errors_say_what_is_wrong(change, says):
     content = encode(Header(1, 2), Ack({3: RangeSet([(4, 5)])}))[:-4]
     with pytest.raises(WireError, match=says):
         decode(checksummed(change(content)))
+
+
+def test_the_place_of_one_run_is_written_in_numbers_of_fixed_lengths():
+    """So a packet and its place go out together, as a burst of which only the last datagram may be shorter."""
+    told = Places(1 << 62, 3, 1 << 61, 3, (1 << 61) - 5, [Segment(3, 1 << 54, 1 << 60, 0xFFFF)], 0, 0b10110)
+    assert decode(encode(Header(7, 1), told)) == (Header(7, 1), told)
+    settled = Places(1 << 62, 3, 1 << 61, 3, 1 << 61, [])
+    assert size(told) == size(settled) == 66
+    for other in (
+        replace(told, branch=9),
+        replace(told, before=2),
+        replace(told, asked=1 << 40),
+        replace(told, graph=4),
+    ):
+        assert size(other) != 66
+        assert decode(encode(Header(7, 1), other)) == (Header(7, 1), other)
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (0, b"\xff" * 8),  # an order
+        (8, b"\xff" * 8),  # a place
+        (16, b"\xff" * 8),  # a stream
+        (24, b"\xff" * 8),  # a number
+        (32, b"\x7f\xff\xff\xff"),  # more is not settled than there is
+        (40, b"\0\0"),  # of a stream, but no packets
+        (42, b"\0\0\0\0"),  # for nobody
+    ],
+)
+def test_a_place_of_one_run_that_cannot_be_is_refused(at, value):
+    datagram = encode(Header(7, 1), Places(1, 3, 4, 3, 2, [Segment(3, 5, 6, 7)]))
+    content = bytearray(datagram[:-4])
+    content[16 + at : 16 + at + len(value)] = value
+    with pytest.raises(WireError, match=r"beyond|nobody"):
+        decode(checksummed(bytes(content)))
 
 
 def test_a_count_larger_than_the_message_is_refused_before_anything_is_built():

@@ -44,10 +44,15 @@ class MulticastRun:
 
 @dataclass(slots=True)
 class Unicast:
-    """Send to one member, unreliably."""
+    """Send to one member, unreliably.
+
+    If it may go `later`, hardly anybody waits for it: an executor hands over first what the application waits for, and
+    sends it when this has had its turn, or with whatever else is sent before that.
+    """
 
     to: int
     message: Message
+    later: bool = False
 
 
 @dataclass(slots=True)

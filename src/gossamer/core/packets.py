@@ -38,6 +38,8 @@ _OBJECT_BYTES = 256
 
 def memory_of(run: Run) -> int:
     """About how many bytes of memory the packets take."""
+    if len(run) == 1:
+        return _OBJECT_BYTES + len(run[0].body)
     return _OBJECT_BYTES * len(run) + sum(map(len, map(_BODY, run)))
 
 

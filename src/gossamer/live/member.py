@@ -57,6 +57,7 @@ from gossamer.core.inputs import (
 )
 from gossamer.core.messages import Data, Leave, Message, Piece, Repair, SeenReport
 from gossamer.core.packets import Run
+from gossamer.core.places import Places, PlacesKept
 from gossamer.core.questions import Call, Challenge, Probe, Proof, WhoKeeps
 from gossamer.core.say import WorthRepairing
 from gossamer.core.settings import ProtocolSettings
@@ -66,6 +67,7 @@ from gossamer.live.envelope import Envelope
 from gossamer.live.faults import Faults
 from gossamer.live.handover import FOR_APPLICATION, Handover
 from gossamer.live.inbox import Inbox
+from gossamer.live.later import Later
 from gossamer.live.log_disk import LogDisk, only_serving
 from gossamer.live.pieces import Pieces, holdings
 from gossamer.live.post import Lines, Post
@@ -135,10 +137,9 @@ class Member:
         self._loop = asyncio.get_running_loop()
         self.sockets = Reading(transport, self._arrived, self.stats, recorder)
         self._epoch = time() - monotonic()  # the stack's clock continues across a restart, and does not jump
-        self._reading = False
-        self._stopped = False
-        self._offline = False
-        self._aloud = False  # whether what is read now was said to all
+        self._reading = self._stopped = self._offline = False
+        self._aloud = False  # what is read now was said to all
+        self._later = Later(self._execute)
         self._named = named
         self._replaced = replaced
         self._faults = Faults(self.me, self.stats, failed)
@@ -179,6 +180,7 @@ class Member:
         self.sockets.close()
         self._wakeups.close()
         self._post.close_down()
+        self._later.forget()
         if self.disk is not None:
             await self.disk.close()
         self._handover.finish()
@@ -282,10 +284,12 @@ class Member:
         return self.stack.step(now, Received(owner, run, FIRST_PASS))
 
     def _heard(self, now: float, header: Header, message: Message, address: Address) -> list[Effect]:
-        source = header.source
+        source, roster = header.source, self.stack.roster
         if header.group != self._header.group:
             self.stats["not for us"] += 1
             return []
+        if type(message) in _PLAIN and source != self.me and roster.knows(source):
+            return self.stack.step(now, Heard(source, message))
         if source == self.me:
             return self._heard_of_ourselves(now, message)
         if isinstance(message, _QUESTIONS):
@@ -298,7 +302,6 @@ class Member:
             return self._heard_piece(now, header, message, address)
         if isinstance(message, Repair) and self._log_has_failed(1):
             return []
-        roster = self.stack.roster
         if not isinstance(message, Repair) and not self._directory.hears(now, source, message, address, roster):
             return []
         checked = self._directory.checked(source, message, roster)
@@ -343,12 +346,17 @@ class Member:
 
         So what we publish does not wait for its delivery to ourselves; `core.effects` says why this order is as good.
         """
-        if len(effects) == 1 and type(effects[0]) is Deliver:  # most of what a subscriber does
+        if not effects or (len(effects) == 1 and type(effects[0]) is Deliver):  # most of what a subscriber does
             self._handover.give(effects)
             return
         if self._offline:
             effects = [effect for effect in effects if not isinstance(effect, _TO_NETWORK)]
+            self._later.forget()
         to_application: list[Effect] = []
+        if later := self._later.may_wait(effects):
+            self._handover.give([effect for effect in effects if type(effect) is Deliver])
+            self._later.hold(later)
+            return
         try:
             self._send_out(effects, to_application)
         except Exception as error:  # whatever is wrong with us
@@ -361,7 +369,7 @@ class Member:
         to_one: dict[int, list[bytes]] = {}
         to_some: dict[tuple[int, ...], list[bytes]] = {}
         roster, tracing, first_passes = self.stack.roster, self._recorder.tracing, 0
-        for effect in effects:
+        for effect in self._later.before(effects):
             if isinstance(effect, _OFTEN_FOR_APPLICATION):
                 to_application.append(effect)
             elif isinstance(effect, MulticastRun):  # most of what a publisher does
@@ -485,6 +493,7 @@ class Member:
 
 # To make a union of types for each question takes longer than the answer.
 _TO_NETWORK = (Multicast, MulticastRun, Unicast, Replay)
+_PLAIN = frozenset((Places, PlacesKept))  # often heard, and without packets or addresses in them
 _OFTEN_FOR_APPLICATION = (Deliver, ReportLost, MarkStable)
 _PACKETS = (Data, Repair)
 _QUESTIONS = (Probe, WhoKeeps)

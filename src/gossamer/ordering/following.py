@@ -153,6 +153,9 @@ class Follower:
     def told_places(self, now: float, source: int, message: Places, out: Effects) -> None:
         """Somebody tells places: the primary gives them, others answer."""
         log = self.log
+        if log is not None and self._is_next(source, message, log):
+            self._take_next(now, source, message, log, out)
+            return
         if source != self.primary and not self.ladder.roster.knows(source):  # one that has just left may tell the end
             self.ladder.ignored["places from a stranger"] += 1
             return
@@ -179,6 +182,42 @@ class Follower:
             closing.taken = max(matches, closing.taken)
             self.go_on_closing(now, out)
 
+    def _is_next(self, source: int, message: Places, log: PlaceLog) -> bool:
+        """Whether the primary that we follow goes on where our log ends, with packets of one sender or none.
+
+        Nearly all places come so. What is told then changes nothing that we have, and nobody can be about to close the
+        graph, so most of what else may be wrong need not be looked at.
+        """
+        graph, end, segments = message.graph, log.end, message.segments
+        if (
+            (message.first != end or source != self.primary or message.order != self.order)
+            or not (graph == self.graph == message.before == self.promised[0] == log.graph_before(end))
+            or (self.closing is not None or self.blocked_since < inf or len(segments) > 1)
+        ):
+            return False
+        if not segments:
+            return True
+        one = segments[0]
+        return one.has_packets and one.graph == graph and end + one.count <= PLACES_MAX
+
+    def _take_next(self, now: float, source: int, message: Places, log: PlaceLog, out: Effects) -> None:
+        """What `told_places` does, for a message that `_is_next`."""
+        self.heard_at = self.went_on_at = now
+        for segment in message.segments:
+            log.append(segment)
+        end, settled, word = log.end, message.settled, self._word_beside(source, log)
+        now_settled = end if word.is_enough else min(settled, end)
+        if now_settled > self.settled:
+            self.settled = now_settled
+            self.host.settled_more(now, out)
+        elif end > self.settled:
+            self.host.knows_more(now, out)
+        if end > settled and self._has_to_answer(message, end, word):
+            kept = PlacesKept(self.order, message.graph, self.life, end, self.branch)
+            out.append(Unicast(source, kept, later=word.is_enough))  # then all but the primary settle by themselves
+        elif settled > end:
+            self.ask(source, end, out)
+
     def _take(self, now: float, source: int, message: Places, everything: bool, out: Effects) -> int:
         """Enter places, from a member that is not the primary only what is settled; returns up to where it agrees."""
         log = self.log
@@ -197,17 +236,18 @@ class Follower:
             self.host.settled_more(now, out)
         elif matches > self.settled:
             self.host.knows_more(now, out)
-        if matches > message.settled and message.graph and self._has_to_answer(message, source, matches, log):
+        asks = matches > message.settled and message.graph
+        if asks and self._has_to_answer(message, matches, self._word_beside(source, log)):
             out.append(Unicast(source, PlacesKept(self.order, message.graph, self.life, matches, self.branch)))
         if message.settled > log.end:
             self.ask(source, log.end, out)
         return matches
 
-    def _has_to_answer(self, message: Places, source: int, matches: int, log: PlaceLog) -> bool:
+    def _has_to_answer(self, message: Places, matches: int, word: _Word) -> bool:
         """Whether we are a site that should say now that it keeps these."""
-        word = self._word_beside(source, log)
-        asked = word.counts and (message.asked & EVERYBODY or message.asked & word.bit)
-        return bool(asked) and self._is_awaited(message.segments) and self._is_news(message, matches)
+        asked = word.counts and message.asked & (EVERYBODY | word.bit)
+        awaited = asked and (self.is_atomic or self._is_awaited(message.segments))
+        return bool(awaited) and self._is_news(message, matches)
 
     def _word_beside(self, primary: int, log: PlaceLog) -> _Word:
         """What our word counts while this one is the primary: found out once for the same sites.
@@ -215,13 +255,14 @@ class Follower:
         If we and the primary are most of those that decide, what both keep stays. So it is in groups of up to four,
         which thus deliver as soon as they are told a place.
         """
-        deciding = log.sites(self.settled)
-        if deciding[0] is not self._word.sites or primary != self._word.primary or len(deciding) > 1:
+        alone = log.alone(self.settled)
+        if alone is None or alone is not self._word.sites or primary != self._word.primary:
+            deciding = log.sites(self.settled)
             me, last = self.ladder.me, deciding[-1]
             has = [sites.has(me, self.life) for sites in deciding]
             most = all(has) and all(sites.are_most((primary, me)) for sites in deciding)
             bit = 2 << sum(member < me for member in last.lives) if me in last.lives else 0
-            self._word = _Word(deciding[0] if len(deciding) == 1 else None, primary, any(has), most, bit)
+            self._word = _Word(alone, primary, any(has), most, bit)
         return self._word
 
     def _is_news(self, message: Places, matches: int) -> bool:
@@ -288,7 +329,8 @@ class Follower:
         """To everybody that follows."""
         if self.branch and self._audience[0] is not self.ladder.roster:
             self._audience = self.ladder.roster, self._reaching()
-        out.extend(Multicast(message, channel=channel) for channel in self._audience[1])
+        for channel in self._audience[1]:
+            out.append(Multicast(message, channel=channel))
 
     def _reaching(self) -> list[int]:
         """The channels by which everybody is reached that follows a branch, few if possible."""

@@ -19,6 +19,7 @@ from gossamer.core.places import (
     Sites,
     Unplaced,
 )
+from gossamer.core.roster import Roster
 from gossamer.ordering.answering import Answering
 from gossamer.ordering.following import PART, Follower, Host
 from gossamer.ordering.place_log import PlaceLog
@@ -30,6 +31,8 @@ class Primary(Follower):
     def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
         super().__init__(ladder, host, branch, opened)
         self.kept: dict[int, int] = {}  # below which place each site keeps everything
+        self._counted: Sites | None = None  # the sites that decided, alone, when their words were counted last
+        self._alike: tuple[Roster, Sites, bool] | None = None  # the last answer to `_settle_alone`, and about whom
         self.answering = Answering()
         self.told: Horizon = {}  # how far senders have come in channels that it does not hear
         self.entering: Horizon = {}  # members that want to be sites, with their lives
@@ -61,12 +64,19 @@ class Primary(Follower):
         """Give places to what is here of these senders, without gaps."""
         log = self.log
         assert log is not None
-        begin = log.end
+        begin, before = log.end, log.graph_before(log.end)
+        given: list[Segment] = []
         for sender in senders:
             first, last = log.placed.get(sender, -1) + 1, self._complete_up_to(sender)
             if first <= last and self.covers(sender):
-                log.append(Segment(self.graph, sender, first, last - first + 1))
-        if log.end > begin:
+                given.append(Segment(self.graph, sender, first, last - first + 1))
+                log.append(given[-1])
+        if len(given) == 1:
+            asked = self._look_for_settled(now, out)
+            told = self.order, self.graph, begin, before, self.settled, given, self.branch, asked
+            self.say(Places(*told), out)
+            self.host.knows_more(now, out)
+        elif given:
             self._give(now, begin, out)
 
     def mark(self, now: float, mark: Mark, out: Effects) -> None:
@@ -100,12 +110,7 @@ class Primary(Follower):
     def _give(self, now: float, first: int, out: Effects) -> None:
         """Tell everybody the places from `first` on, and settle what can be."""
         assert self.log is not None
-        self._settle(now, out)
-        asked = self._asked(now)
-        if self.settled < self.log.end and self.is_atomic:
-            due = self.answering.given(now, self.log.end)
-            if asked != EVERYBODY:
-                self.host.look_for_answers(due)
+        asked = self._look_for_settled(now, out)
         while True:
             message = self.places(self.graph, first, asked)
             self.say(message, out)
@@ -114,13 +119,29 @@ class Primary(Follower):
                 break
         self.host.knows_more(now, out)
 
-    def _asked(self, now: float) -> int:
-        """Who should answer at once; all while sites change, when more of them may have to."""
+    def _look_for_settled(self, now: float, out: Effects) -> int:
+        """Places were given: settle what can be, and say who should answer at once, and look whether they do.
+
+        That we keep them, too, settles nothing in a group of three or more: our word was the highest before.
+        """
         log = self.log
         assert log is not None
-        if not self.is_atomic or len(log.sites(self.settled)) > 1:
-            return EVERYBODY
-        return self.answering.asked(now, self.ladder.me, self.sites())
+        alone = log.alone(self.settled)
+        if alone is not None and alone is self._counted and len(alone.lives) > 2:
+            self.kept[self.ladder.me] = log.end
+        else:
+            self._settle(now, out)
+        asked = self._asked(now)
+        if self.settled < log.end and self.is_atomic:
+            due = self.answering.given(now, log.end)
+            if asked != EVERYBODY:
+                self.host.look_for_answers(due)
+        return asked
+
+    def _asked(self, now: float) -> int:
+        """Who should answer at once; all while sites change, when more of them may have to."""
+        alone = None if self.log is None or not self.is_atomic else self.log.alone(self.settled)
+        return EVERYBODY if alone is None else self.answering.asked(now, self.ladder.me, alone)
 
     def look_for_answers(self, now: float, out: Effects) -> None:
         """If those that were asked take long, ask everybody."""
@@ -163,28 +184,39 @@ class Primary(Follower):
         if message.below > log.end:
             self.ladder.ignored["places that nobody gave"] += 1
             return
-        deciding = log.sites(self.settled)
-        if not any(sites.has(source, message.life) for sites in deciding):
+        before, alone = self.settled, log.alone(self.settled)
+        deciding = log.sites(before) if alone is None else (alone,)
+        if not deciding[0].has(source, message.life) and not any(s.has(source, message.life) for s in deciding):
             return
         self.answering.answered(source)
         if message.below > self.kept.get(source, 0):
             self.kept[source] = message.below
-            before, change = self.settled, len(deciding) > 1
-            if message.below > before and self._settle(now, out):
-                if not self._settle_alone(log) and self._is_awaited(log.part(before, PART)):
+            change = alone is None
+            if message.below > before and self._may_be_enough(before, alone) and self._settle(now, out):
+                if not self._settle_alone(log) and (self.is_atomic or self._is_awaited(log.part(before, PART))):
                     self.say(self.places(self.graph, log.end, self._asked(now)), out)
                 if change or self.entering or self.going:
                     self.fit_sites(now, out)
 
+    def _may_be_enough(self, settled: int, alone: Sites | None) -> bool:
+        """Whether as many have said that they keep more than this as are half of the sites: a quick first look."""
+        return alone is None or 2 * sum(map(settled.__lt__, self.kept.values())) >= len(alone.lives)
+
     def _settle_alone(self, log: PlaceLog) -> bool:
         """Whether all members settle by themselves what they are told, because each of them and we are most."""
+        roster, alone = self.ladder.roster, log.alone(self.settled)
+        if self._alike is not None and self._alike[0] is roster and self._alike[1] is alone:
+            return self._alike[2]
         me, others = self.ladder.me, [member for member in self.members() if member != self.ladder.me]
-        return all(m in s.lives and s.are_most((me, m)) for s in log.sites(self.settled) for m in others)
+        alike = all(m in s.lives and s.are_most((me, m)) for s in log.sites(self.settled) for m in others)
+        self._alike = None if alone is None else (roster, alone, alike)
+        return alike
 
     def _settle(self, now: float, out: Effects) -> bool:
         """Settle what most sites keep: of all sites that may decide. Returns whether anything was."""
         assert self.log is not None
         self.kept[self.ladder.me] = self.log.end
+        self._counted = self.log.alone(self.settled)
         settled = min([sites.kept_by_most(self.kept) for sites in self.log.sites(self.settled)])
         if settled <= self.settled or self.log.graph_before(settled) != self.graph:
             return False  # places of earlier graphs are settled only with one of this

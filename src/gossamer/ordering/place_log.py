@@ -14,6 +14,7 @@ from gossamer.ordering.marks import Marks
 
 PLACES_MAX = 1 << 61
 """No order comes so far."""
+_NO_PLACES = Segment(-1)
 
 
 class PlaceLog:
@@ -49,18 +50,25 @@ class PlaceLog:
 
     def append(self, segment: Segment) -> None:
         """The next places."""
-        last = self._segments[-1] if self._segments else None
-        if last is not None and _follows_on(last, segment):
-            self._segments[-1] = Segment(last.graph, last.sender, last.first, last.count + segment.count)
+        segments, count = self._segments, segment.count
+        last = segments[-1] if segments else _NO_PLACES
+        if (
+            (last.sender == segment.sender and last.first + last.count == segment.first and last.graph == segment.graph)
+            and last.sites is None
+            and last.mark is None
+            and segment.sites is None
+            and segment.mark is None
+        ):  # as nearly always
+            segments[-1] = Segment(last.graph, last.sender, last.first, last.count + count)
         else:
             self._firsts.append(self.end)
-            self._segments.append(segment)
+            segments.append(segment)
             if segment.sites is not None:
                 self._sites.append((self.end, segment.sites))
             elif segment.mark is not None:
                 self.marks.add(self.end, segment.mark)
-        _place(self.placed, segment, segment.count)
-        self.end += segment.count
+        _place(self.placed, segment, count)
+        self.end += count
 
     def take(self, first: int, segments: Iterable[Segment], settled: int) -> bool:
         """Enter what a primary gave from `first` on; what differs from it goes, and all after that.
@@ -71,13 +79,13 @@ class PlaceLog:
         for segment in segments:
             following = first + segment.count
             while first < following and first < self.end:
-                known, known_end = self._around(first)
+                begins, known = self.around(first)
                 if known.graph != segment.graph:
                     if first < settled:
                         return False
                     self.cut(first)
                 else:
-                    first = min(known_end, following)
+                    first = min(begins + known.count, following)
             if first < following:
                 self.append(_rest(segment, segment.count - (following - first)))
             first = following
@@ -107,6 +115,12 @@ class PlaceLog:
         found[0] = _rest(found[0], first - self._firsts[at])
         return found
 
+    def around(self, place: int) -> tuple[int, Segment]:
+        """The segment that has this place, which is below the end, and its own first place."""
+        firsts = self._firsts
+        at = -1 if place >= firsts[-1] else bisect_right(firsts, place) - 1
+        return firsts[at], self._segments[at]
+
     def between(self, first: int, below: int) -> Iterator[tuple[int, Segment]]:
         """The segments that have places from `first` on and below `below`, each with its first place."""
         if first >= below:
@@ -135,6 +149,11 @@ class PlaceLog:
             if segment.has_packets and segment.first + segment.count - 1 > after:
                 return first
         return self.end
+
+    def alone(self, settled: int) -> Sites | None:
+        """The sites that decide from the place `settled` on, if no change of them is under way; None if there is."""
+        since, sites = self._sites[-1]
+        return sites if since < settled or len(self._sites) == 1 else None
 
     def sites(self, settled: int) -> list[Sites]:
         """The sites that decide from the place `settled` on: those in force there, and all that follow."""
@@ -167,24 +186,10 @@ class PlaceLog:
         del self._segments[:at], self._firsts[:at]
         self.begin = begin
 
-    def _around(self, place: int) -> tuple[Segment, int]:
-        at = bisect_right(self._firsts, place) - 1
-        return self._segments[at], self._firsts[at] + self._segments[at].count
-
-
-def _follows_on(last: Segment, segment: Segment) -> bool:
-    return (
-        last.sender == segment.sender
-        and last.first + last.count == segment.first
-        and last.graph == segment.graph
-        and last.has_packets
-        and segment.has_packets
-    )
-
 
 def _place(placed: dict[int, int], segment: Segment, count: int) -> None:
     """The first `count` places of the segment are given; with a branch, all come back that were given there."""
-    if segment.has_packets:
+    if segment.sites is None and segment.mark is None:  # packets, as nearly always
         sender, last = segment.sender, segment.first + count - 1
         if last > placed.get(sender, -1):
             placed[sender] = last

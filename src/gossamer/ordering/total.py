@@ -20,6 +20,7 @@ and of the branch (002 §5.1: Open and Close are ordered among the other message
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from typing import Any
 
 from gossamer.core.declares import AGREED_VIEWS, HOLDING_BACK, PROPAGATION_GRAPH, Declares
@@ -220,6 +221,8 @@ class Total(Trunk):
 
     def full(self) -> str:
         """Nothing is published while the order cannot go on: it would wait here without bound."""
+        if not self.branches and self.sequence.blocked_since == inf:
+            return ""  # asked for each packet
         why = self.blocked()
         return f"the order is blocked: {why}" if why else ""
 
@@ -304,11 +307,13 @@ class Total(Trunk):
         self.turns.await_again(sender, first, last)
 
     def _came(self, now: float, sender: int, out: Effects) -> None:
+        me, channel = self.ladder.me, channel_of(sender)
         for sequence in self._sequences() if self.branches else (self.sequence,):
-            if sequence.covers(sender):
+            if (channel or sequence.primary == me) and sequence.covers(sender):  # the primary hears channel 0 itself
                 sequence.came_from(now, sender, out)
-        if self._awaits_packets():
-            self._hand_over(now, out)
+        followed = self._followed()
+        if followed.turn < followed.settled or (not followed.is_atomic and followed.turn < followed.may_hand_over()):
+            self._hand_over(now, out)  # packets that come before their places wait for these
 
 
 class Central(Total):

@@ -68,7 +68,8 @@ class Trunk(Order):
     def settled_more(self, now: float, out: Effects) -> None:
         """More of a sequence is settled: there may be a branch to begin or to end, and packets to hand over."""
         self._notice(now, out)
-        self._tend_branches(now, out)
+        if self.branches or self._beat_at == now:
+            self._tend_branches(now, out)
         self._hand_over(now, out)
 
     def _hand_over(self, now: float, out: Effects) -> None:
@@ -86,7 +87,8 @@ class Trunk(Order):
                 self._walk(now, followed, followed.may_hand_over(), out)
         finally:
             self._releasing = False
-        self.turns.settle(self._followed().settled)
+        if self.turns.keeps:
+            self.turns.settle(self._followed().settled)
 
     def _forget_history(self) -> None:
         """Only so many settled places are kept, for members that were away."""
@@ -94,21 +96,18 @@ class Trunk(Order):
             if sequence.log is not None:
                 sequence.log.drop(_HISTORY, sequence.turn)
 
-    def _awaits_packets(self) -> bool:
-        """Whether it is the turn of anything; packets that come before their places wait for these."""
-        followed = self._followed()
-        return followed.log is not None and followed.turn < followed.may_hand_over()
-
     def _followed(self) -> Sequence:
         """The sequence that has its turn."""
-        return self.branches.get(self._at, self.sequence)
+        return self.branches.get(self._at, self.sequence) if self._at else self.sequence
 
     def _walk(self, now: float, sequence: Sequence, below: int, out: Effects) -> None:
         """Hand over places of a sequence, as far as they are here and we still follow it."""
         log, followed = sequence.log, self._at
-        if log is None or sequence.turn >= below:
+        if log is None:
             return
-        for place, segment in log.between(sequence.turn, below):
+        below = min(below, log.end)
+        while sequence.turn < below:
+            place, segment = log.around(sequence.turn)
             end = min(place + segment.count, below)
             if segment.has_packets:
                 number = segment.first + sequence.turn - place

@@ -4,7 +4,7 @@ What has its turn before it is settled (002 §5.2.1) is kept until it is: it may
 """
 
 from gossamer.core.effects import Deliver, ReportLost, UndoDeliveries
-from gossamer.core.ids import Phase
+from gossamer.core.ids import Phase, channel_of
 from gossamer.core.ladder import Effects, Ladder
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Packet, Run, memory_of
@@ -15,6 +15,7 @@ _AHEAD_MAX = 10_000
 """Runs that are handed over before they are settled: then the others wait."""
 
 
+_NOTHING: dict[int, tuple[Packet, Phase]] = {}
 _NOBODY = -1, -1
 """No packet: neither a sender nor a number."""
 
@@ -26,13 +27,13 @@ class Turns:
         "_awaited",
         "_awaited_before",
         "_follows",
-        "_keeps",
         "_ladder",
         "_lost",
         "_overdue",
         "_packets",
         "_unsettled",
         "bytes",
+        "keeps",
         "passed",
         "settled",
         "undone",
@@ -45,7 +46,8 @@ class Turns:
         self.bytes = 0
         self.passed: Horizon = {}
         """By sender: the highest number that has had its turn."""
-        self._keeps = ladder.settings.order_failures == "non-atomic"
+        self.keeps = ladder.settings.order_failures == "non-atomic"
+        """Whether anything has its turn before it is settled, and is kept until then."""
         # whether packets come by way of those who tell us their places, and may come after these
         self._follows = ladder.settings.dissemination == "graph"
         # whose turn it is, was a while ago, and has been for too long
@@ -59,12 +61,14 @@ class Turns:
     def wait(self, run: Run, phase: Phase, out: Effects) -> None:
         """These came. Some may be too late: they belong to a past that the order does not know."""
         sender = run[0].sender
-        late = max(0, self.passed.get(sender, -1) + 1 - run[0].seqno)
-        if late:
+        late = self.passed.get(sender, -1) + 1 - run[0].seqno
+        if late > 0:
             out.append(ReportLost(sender, run[0].seqno, run[:late][-1].seqno, PASSED))
             run = run[late:]
         if run:
-            waiting = self._packets.setdefault(sender, {})
+            waiting = self._packets.get(sender)
+            if waiting is None:
+                waiting = self._packets[sender] = {}
             for packet in run:
                 waiting[packet.seqno] = packet, phase
             self.bytes += memory_of(run)
@@ -142,11 +146,11 @@ class Turns:
 
         `under` is the place of the trunk after which places of a branch come.
         """
-        if not self._ladder.streams.hears(sender):
+        if channel_of(sender) and not self._ladder.streams.hears(sender):
             self.forget(sender, 0)  # it came while we still listened
             self.passed[sender] = max(last, self.passed.get(sender, -1))
             return last + 1
-        waiting = self._packets.get(sender, {})
+        waiting = self._packets.get(sender, _NOTHING)
         number = first
         while number <= last:
             if number in waiting:
@@ -156,7 +160,8 @@ class Turns:
             if following == number:
                 break
             number = following
-        self.passed[sender] = max(number - 1, self.passed.get(sender, -1))
+        if number - 1 > self.passed.get(sender, -1):
+            self.passed[sender] = number - 1
         if not waiting:
             self._packets.pop(sender, None)
         return number
@@ -164,18 +169,23 @@ class Turns:
     def _deliver(
         self, waiting: dict[int, tuple[Packet, Phase]], number: int, last: int, place: tuple[int, int], out: Effects
     ) -> int:
-        phase = waiting[number][1]
-        run: Run = []
+        packet, phase = waiting.pop(number)
+        run: Run = [packet]
+        number += 1
         while number <= last and number in waiting and waiting[number][1] == phase:
             run.append(waiting.pop(number)[0])
             number += 1
         self.bytes -= memory_of(run)
-        self._hand(place[0], Deliver(run, phase, *place), out)
+        handed = Deliver(run, phase, *place)
+        if self.keeps:
+            self._hand(place[0], handed, out)
+        else:
+            out.append(handed)
         return number
 
     def _hand(self, place: int, effect: Deliver | ReportLost, out: Effects) -> None:
         out.append(effect)
-        if self._keeps and _end(place, effect) > self.settled:
+        if self.keeps and _end(place, effect) > self.settled:
             self._unsettled.append((place, effect))
 
     @property

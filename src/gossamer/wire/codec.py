@@ -83,7 +83,7 @@ from gossamer.core.views import (
     WantChannels,
     WhichMap,
 )
-from gossamer.wire import gossip
+from gossamer.wire import brief, gossip
 from gossamer.wire.fields import (
     BYTES,
     CHANNEL,
@@ -114,7 +114,7 @@ DATA_BYTES: Final = HEADER_BYTES + SEQNO_BYTES + CHECKSUM_BYTES
 """How many bytes a data datagram has besides its body."""
 REPAIR_BYTES: Final = HEADER_BYTES + 1 + DATA_BYTES + CHECKSUM_BYTES
 
-DATA_CODE, REPAIR_CODE, _GOSSIP = 1, 2, 22
+DATA_CODE, REPAIR_CODE, _GOSSIP, _PLACES_KEPT, _BRIEF_PLACES = 1, 2, 22, 81, 89
 _DATA_HEAD = Struct("!IIqq")
 _DATA_BEGINS: Final = int.from_bytes((MAGIC, VERSION, DATA_CODE, 0))
 _BODY_AT: Final = _DATA_HEAD.size
@@ -236,7 +236,6 @@ _FIELDS: Final[dict[type, tuple[int, tuple[tuple[str, FieldCodec], ...]]]] = {
             ("asked", CHANNEL_SET),
         ),
     ),
-    PlacesKept: (81, (("order", NUMBER), ("graph", NUMBER), ("life", NUMBER), ("below", NUMBER), ("branch", NUMBER))),
     PlacesWanted: (82, (("order", NUMBER), ("first", NUMBER), ("branch", NUMBER))),
     EnterOrder: (
         83,
@@ -300,7 +299,12 @@ def _parts(fields: tuple[tuple[str, FieldCodec], ...]) -> list[_Part]:
 
 _PARTS: Final = {cls: (code, _parts(fields)) for cls, (code, fields) in _FIELDS.items()}
 _BY_CODE: Final = {code: (cls, parts) for cls, (code, parts) in _PARTS.items()}
-assert len(_BY_CODE) == len(_FIELDS), "each message has a code of its own"
+_WITHOUT_FIELDS: Final[dict[int, Callable[[memoryview, int], tuple[Message, int]]]] = {
+    _GOSSIP: gossip.get,
+    _PLACES_KEPT: brief.read_kept,
+    _BRIEF_PLACES: brief.read_places,
+}
+assert len(_BY_CODE | _WITHOUT_FIELDS) == len(_FIELDS) + 3, "each message has a code of its own"
 
 
 class WireError(Error, ValueError):
@@ -329,11 +333,23 @@ def encode(header: Header, message: Message) -> bytes:
         out = bytearray(_HEADER.pack(MAGIC, VERSION, _GOSSIP, 0, header.group, header.source))
         gossip.put(out, message)
         return checksummed(bytes(out))
+    if (brief_form := _brief(message)) is not None:
+        code, content = brief_form
+        return checksummed(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source) + content)
     code, parts = _PARTS[type(message)]
     out = bytearray(_HEADER.pack(MAGIC, VERSION, code, 0, header.group, header.source))
     for value_of, codec, _ in parts:
         codec.put(out, value_of(message))
     return checksummed(bytes(out))
+
+
+def _brief(message: Message) -> tuple[int, bytes] | None:
+    """The code and the content of a message that has a form of fixed length; None if this one has not."""
+    if isinstance(message, PlacesKept):
+        return _PLACES_KEPT, brief.write_kept(message)
+    if isinstance(message, Places) and (content := brief.write_places(message)) is not None:
+        return _BRIEF_PLACES, content
+    return None
 
 
 def encode_packet(group: int, packet: Packet) -> bytes:
@@ -394,6 +410,8 @@ def size(message: Message) -> int:
     total = HEADER_BYTES + CHECKSUM_BYTES
     if isinstance(message, Gossip):
         return total + gossip.size(message)
+    if (brief_form := _brief(message)) is not None:
+        return total + len(brief_form[1])
     for value_of, codec, _ in _PARTS[type(message)][1]:
         total += codec.size(value_of(message))
     return total
@@ -439,9 +457,12 @@ def _decode_message(header: Header, code: int, data: memoryview) -> Message:
         return Data(_decode_packet(header, data))
     if code == REPAIR_CODE:
         return _decode_repair(header, data)
-    if code != _GOSSIP and code not in _BY_CODE:
+    if code in _WITHOUT_FIELDS:
+        message, at = _WITHOUT_FIELDS[code](data, HEADER_BYTES)
+    elif code in _BY_CODE:
+        message, at = _decode_fields(code, data)
+    else:
         raise WireError(f"unknown message code {code}")
-    message, at = gossip.get(data, HEADER_BYTES) if code == _GOSSIP else _decode_fields(code, data)
     if at != len(data):
         raise WireError(f"{len(data) - at} bytes after the end of the message")
     return message
