@@ -62,7 +62,7 @@ def show_id(
         gossamer key id group.key
     """
     if key == "-":
-        number = key_id(read_key("standard input", sys.stdin.read()))
+        number = key_id(read_key("standard input", sys.stdin.buffer.read().decode("ascii", "replace")))
     elif key is not None:
         number = key_id(read_key("key", f"@{key.removeprefix('@')}"))
     else:

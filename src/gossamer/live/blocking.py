@@ -5,6 +5,7 @@ import logging
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,7 +14,7 @@ from gossamer.core.ids import PacketId
 from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
 from gossamer.live.home import Home
-from gossamer.live.misuse import check_subscription
+from gossamer.live.misuse import check_subscription, check_timeout
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.pubsub.channel_map import ChannelMap
@@ -26,6 +27,7 @@ from gossamer.wire.keys import KeyRing
 T = TypeVar("T")
 
 _log = logging.getLogger("gossamer")
+_NOT_YET = "not in the group yet: use `with gossamer.join_sync(...) as group`"
 _LAST_TURNS = 4
 """Turns of the loop in which callers that still wait learn that the group is over."""
 
@@ -105,7 +107,7 @@ class SyncSubscription:
 
     def close(self) -> None:
         """End the subscription."""
-        self._group.call(self._subscription.close)
+        self._group._end(self._subscription)
 
     def __enter__(self) -> Self:
         return self
@@ -113,8 +115,7 @@ class SyncSubscription:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if not self._group.is_over:
-            self.close()
+        self.close()
 
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if not self._group.is_over:
@@ -143,11 +144,16 @@ class SyncNotices:
 
     def get(self, timeout: float | None = None) -> Notice | None:
         """The next notice, or None at the end; Timeout if there is none within `timeout` seconds."""
-        return self._group.run(self._stream.get(timeout))
+        if not self._group.is_over:
+            try:
+                return self._group.run(self._stream.get(timeout))
+            except NotAMember:  # another thread leaves, and stopped the loop before this was done
+                self._group._wait_for_end()
+        return self._stream.next_or_none()
 
     def close(self) -> None:
-        """End the stream."""
-        self._group.call(self._stream.close)
+        """End the stream after what is there."""
+        self._group._end(self._stream)
 
 
 class SyncGroup:
@@ -161,6 +167,8 @@ class SyncGroup:
         self._leave_timeout: float | None = None
 
     def __enter__(self) -> Self:
+        if self._thread.ident is not None:
+            raise NotAMember("this membership is over: join again for a new one")
         self._thread.start()
         outcome = self._news.get()
         if isinstance(outcome, BaseException):
@@ -172,7 +180,8 @@ class SyncGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        assert self._home is not None, "entered"
+        if self._home is None:
+            raise NotAMember(_NOT_YET)
         if self.is_over or self._home.is_copy:
             return  # we have left before, or the membership is the parent's
         self._home.loop.call_soon_threadsafe(self._leave.set)
@@ -188,6 +197,7 @@ class SyncGroup:
 
         `timeout` is how long to wait until everything published is safe, in place of `leave_timeout`; then `Unsent`.
         """
+        check_timeout(timeout)
         self._leave_timeout = timeout
         self.__exit__(None, None, None)
 
@@ -283,7 +293,7 @@ class SyncGroup:
 
     def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
         """Answer a request, as `event.reply(payload)` does."""
-        event.reply(payload, **attributes)
+        self._group.reply(event, payload, **attributes)
 
     def notices(self) -> SyncNotices:
         """What happens to the group, from now on, as `Group.notices` tells it; a blocking iterator."""
@@ -350,6 +360,12 @@ class SyncGroup:
         """Whether this member has left the group."""
         return self._home is not None and self._home.loop.is_closed()
 
+    def _end(self, stream: Subscription | NoticeStream) -> None:
+        """End a stream; that of a group that was left has ended."""
+        if not self.is_over:
+            with suppress(NotAMember):
+                self.call(stream.close)
+
     def _wait_for_end(self) -> None:
         """Wait until the loop, which has stopped, is closed; NotAMember in a forked child, which has no loop."""
         assert self._home is not None, "entered"
@@ -372,7 +388,7 @@ class SyncGroup:
 
     def _living(self) -> Home:
         if self._home is None:
-            raise NotAMember("not in the group yet: use `with gossamer.join_sync(...) as group`")
+            raise NotAMember(_NOT_YET)
         if self.is_over and not self._home.is_copy:
             raise NotAMember("this member has left the group: join again")
         return self._home
@@ -399,7 +415,7 @@ async def _next(replies: AsyncGenerator[Event]) -> Event | None:
 
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:
     """The group `name` with blocking calls, to be entered with `with`."""
-    return SyncGroup(name, settings or Settings(), trace=trace)
+    return SyncGroup(name, Settings() if settings is None else settings, trace=trace)
 
 
 def open_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:

@@ -6,6 +6,7 @@ from gossamer.live.envelope import Envelope
 from gossamer.live.home import Home, at_home
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.member import Member
+from gossamer.live.misuse import check_is
 from gossamer.live.names import name_of
 from gossamer.live.notices import Bulletin, NoticeStream
 from gossamer.wire.keys import KeyRing
@@ -47,6 +48,7 @@ class Inspecting:
 
     def name_of(self, member: int) -> str:
         """What people call a member; its number, if it has not said."""
+        check_is(member, int, "name_of takes the number of a member, such as event.sender")
         return name_of(member)
 
     @property
