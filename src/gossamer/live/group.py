@@ -388,7 +388,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
 
-        The payload is bytes, unless there is a `Settings.codec`. Three attributes have a meaning: `key` says what belongs
+        The payload is bytes, unless there is a `Settings.codec`. Three attributes have a meaning: `key` is what belongs
         together, `ttl` after how many seconds an event is not worth delivering, and `reply` marks a request.
 
         Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
