@@ -6,11 +6,13 @@ import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gossamer.core.errors import Error
 from gossamer.core.ids import PacketId
+from gossamer.live.callbacks import FINISH_S, LATE, is_for_others
 from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
 from gossamer.live.home import Home
@@ -98,6 +100,8 @@ class SyncSubscription:
 
     def _call_with(self, callback: Callable[[Item], Any]) -> None:
         for item in self:
+            if is_for_others(self._subscription):
+                return
             try:
                 callback(item)
                 if self._subscription.acks is not None and isinstance(item, Event):
@@ -165,6 +169,7 @@ class SyncGroup:
         self._news: queue.Queue[Home | BaseException] = queue.Queue()
         self._home: Home | None = None
         self._leave_timeout: float | None = None
+        self._callbacks: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         if self._thread.ident is not None:
@@ -186,8 +191,18 @@ class SyncGroup:
             return  # we have left before, or the membership is the parent's
         self._home.loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
+        self._finish_callbacks()
         if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
             raise unsent
+
+    def _finish_callbacks(self) -> None:
+        """Let callbacks take what has come, but not for ever; one of them may be the one that leaves."""
+        end = monotonic() + FINISH_S
+        for thread in self._callbacks:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, end - monotonic()))
+                if thread.is_alive():
+                    _log.warning(LATE, FINISH_S)
 
     def __repr__(self) -> str:
         return repr(self._group).replace("Group", "SyncGroup", 1)
@@ -266,7 +281,9 @@ class SyncGroup:
         blocking = SyncSubscription(self, subscription)
         if callback is not None:
             name = f"gossamer-{self._group.name}-{pattern}"
-            threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True).start()
+            thread = threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True)
+            thread.start()
+            self._callbacks = [*filter(threading.Thread.is_alive, self._callbacks), thread]
         return blocking
 
     def request(self, subject: str, payload: Any = b"", /, *, timeout: float | None = 1.0, **attributes: Any) -> Event:
@@ -289,7 +306,8 @@ class SyncGroup:
             while (reply := self.run(_next(replies))) is not None:
                 yield reply
         finally:
-            self.run(replies.aclose())
+            with suppress(NotAMember):  # what is not read to its end may be closed much later
+                self.run(replies.aclose())
 
     def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
         """Answer a request, as `event.reply(payload)` does."""
