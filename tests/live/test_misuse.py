@@ -148,6 +148,7 @@ def test_what_a_blocking_group_told_is_read_after_it_was_left_and_can_be_closed(
             group.publish("a", b"1")
     assert {notice.kind for notice in notices} <= {"member-left", "member-suspected"}
     assert notices.get(timeout=1) is None
+    assert group.is_over
     assert [event.payload for event in events] == [b"1"]
     notices.close()
     events.close()

@@ -20,6 +20,7 @@ class Inspecting:
     _envelope: Envelope
     _ledger: Ledger
     _bulletin: Bulletin
+    _is_over: bool
 
     @at_home
     def members(self) -> tuple[int, ...]:
@@ -50,6 +51,11 @@ class Inspecting:
         """What people call a member; its number, if it has not said."""
         check_is(member, int, "name_of takes the number of a member, such as event.sender")
         return name_of(member)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this member has left the group."""
+        return self._is_over
 
     @property
     def keys(self) -> KeyRing | None:
