@@ -381,8 +381,10 @@ class SyncGroup:
     def _end(self, stream: Subscription | NoticeStream) -> None:
         """End a stream; that of a group that was left has ended."""
         if not self.is_over:
-            with suppress(NotAMember):
+            try:
                 self.call(stream.close)
+            except NotAMember:  # another thread leaves
+                self._wait_for_end()
 
     def _wait_for_end(self) -> None:
         """Wait until the loop, which has stopped, is closed; NotAMember in a forked child, which has no loop."""
