@@ -13,11 +13,21 @@ JOINING = ("join", "open", "join_sync", "open_sync")
 HEADINGS = {
     "Joining": JOINING,
     "A group": ("Group", "Subscription", "NoticeStream"),
-    "A group without asyncio": ("SyncGroup", "SyncSubscription"),
+    "A group without asyncio": ("SyncGroup", "SyncSubscription", "SyncNotices"),
     "What comes": ("Event", "Lost", "Notice", "Gap"),
 }
 FOR_ITS_GROUP = {
-    *("has_given_all", "is_closed", "is_half_full", "offer", "offer_blocked", "offer_loss", "offer_undo", "offer_own"),
+    *(
+        "has_given_all",
+        "is_closed",
+        "is_half_full",
+        "next_or_none",
+        "offer",
+        "offer_blocked",
+        "offer_loss",
+        "offer_undo",
+        "offer_own",
+    ),
     *("past_is", "refuse", "past_known", "past_unknown", "rest", "wait_for_past", "waits_for_past", "went_on"),
 }
 """Methods of streams by which their group fills them."""

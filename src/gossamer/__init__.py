@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gossamer.core.say import Gap as Gap
     from gossamer.core.schema import SettingError as SettingError
     from gossamer.live.blocking import SyncGroup as SyncGroup
+    from gossamer.live.blocking import SyncNotices as SyncNotices
     from gossamer.live.blocking import SyncSubscription as SyncSubscription
     from gossamer.live.blocking import join_sync as join_sync
     from gossamer.live.blocking import open_sync as open_sync
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gossamer.live.errors import Unsent as Unsent
     from gossamer.live.errors import WrongThread as WrongThread
     from gossamer.live.errors import WrongType as WrongType
+    from gossamer.live.errors import WrongValue as WrongValue
     from gossamer.live.group import Group as Group
     from gossamer.live.group import join as join
     from gossamer.live.group import open_group as _open_group
@@ -60,9 +62,9 @@ _NAMES = {
     "gossamer.core.errors": "Error Misuse",
     "gossamer.core.say": "Gap",
     "gossamer.core.schema": "SettingError",
-    "gossamer.live.blocking": "SyncGroup SyncSubscription join_sync open_sync",
+    "gossamer.live.blocking": "SyncGroup SyncNotices SyncSubscription join_sync open_sync",
     "gossamer.live.errors": "Full MemberFailed NameInUse NobodyListens NoLogger NotAMember NotAnEvent NotDurable "
-    "Overrun Timeout Unsent WrongThread WrongType",
+    "Overrun Timeout Unsent WrongThread WrongType WrongValue",
     "gossamer.live.group": "Group join open_group",
     "gossamer.live.notices": "Notice NoticeStream",
     "gossamer.live.sockets": "TransportError",

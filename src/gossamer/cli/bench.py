@@ -101,6 +101,7 @@ def _on_this_machine(
     settings: dict[str, Any] = {"address": f"239.192.77.7:{20_000 + secrets.randbelow(20_000)}"}
     if sealed:
         settings["key"] = new_key(secrets.token_bytes(KEY_BYTES))
+    transport_from(impair)  # what is wrong with it is said here, not by each subscriber
     timed = int(rate * seconds)
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
@@ -111,11 +112,11 @@ def _on_this_machine(
         with waiting(f"publishing {events:,} events at full speed, then {timed:,} in {seconds:g} s"):
             begun = run(_publish(Settings(**settings), subscribers, events, size, timed, rate))
             outcomes = [results.get(timeout=_PATIENCE_S) for _ in processes]
+            for process in processes:
+                process.join(5)
     except Empty:
         typer.echo(f"gossamer bench: not everything arrived within {_PATIENCE_S:.0f} s", err=True)
         return 1
-        for process in processes:
-            process.join(5)
     finally:
         for process in processes:
             if process.is_alive():

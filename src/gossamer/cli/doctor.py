@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gossamer.cli.options import GroupOption
 from gossamer.core.schema import SettingError
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ def doctor(
     address: Annotated[
         str | None, typer.Option(help="Test exactly this multicast address and port; a group running there hears it.")
     ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Look at this running group, too: what limits its senders, and who falls behind.")
-    ] = None,
+    group: GroupOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> int:
     """Check multicast, socket buffers, clock, key and Java on this machine, and say what to change.

@@ -13,6 +13,7 @@ import typer
 from gossamer.cli.ids import with_ids
 from gossamer.cli.options import Address, AsJson, GroupName, Insecure, Interface, Key, ask, settings_from
 from gossamer.cli.stats import Wait, heard
+from gossamer.core.schema import SettingError
 
 _SIZE, _RADIUS, _NODE = 480, 180, 26
 _BRANCH_COLOURS = ("#3a8f5c", "#a04878", "#7a5cc0", "#a88a28")
@@ -36,6 +37,8 @@ def graph(
 
         gossamer graph accounts
     """
+    if svg is not None and not svg.parent.is_dir():
+        raise SettingError(f"--svg {svg}: there is no directory {svg.parent}")
     profiles = ask(group, settings_from(address, interface, key, insecure), wait)
     found = graphs(profiles)
     if svg is not None and found:

@@ -62,7 +62,11 @@ def show_id(
         gossamer key id group.key
     """
     if key == "-":
-        number = key_id(read_key("standard input", sys.stdin.read()))
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError:
+            raise SettingError("standard input: holds no key") from None
+        number = key_id(read_key("standard input", text))
     elif key is not None:
         number = key_id(read_key("key", f"@{key.removeprefix('@')}"))
     else:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gossamer.cli.progress import progress_bar, waiting
+from gossamer.core.schema import SettingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,9 +90,8 @@ def export(
     from gossamer.pipeline.log import open_log
     from gossamer.pipeline.options import ReadOptions
 
-    key = {"key": key_file.read_text("utf-8")} if key_file is not None else {}
     losses: list[str] = []
-    with open_log(ReadOptions.parse({"store": str(store), **key})) as log:
+    with open_log(ReadOptions.parse({"store": str(store), **keys_in(key_file)})) as log:
         held = log.store.held()
         total = sum(map(len, held.values()))
         with progress_bar(f"exporting {store}", max(total, 1)) as progress, _complete_or_nothing(out) as partial:
@@ -127,6 +127,18 @@ def compact(
     else:
         Console().print(f"{store}: {before:,} bytes before, {after:,} now", soft_wrap=True)
     return 0
+
+
+def keys_in(file: Path | None) -> dict[str, str]:
+    """The keys in a file, as an option of a log; none without a file, so that those of the environment count."""
+    if file is None:
+        return {}
+    try:
+        return {"key": file.read_text("ascii")}
+    except UnicodeDecodeError:
+        raise SettingError(
+            f"--key-file {file}: holds no keys; `gossamer key new --out FILE` makes a key file"
+        ) from None
 
 
 # The parts of export

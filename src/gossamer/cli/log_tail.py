@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli.log import StorePath, app
+from gossamer.cli.log import StorePath, app, keys_in
 from gossamer.cli.sub import as_line
 from gossamer.core.packet_sets import Horizon
 from gossamer.core.packets import Packet
@@ -50,8 +50,7 @@ def tail(
     from gossamer.pipeline.opening import open_for_reading, opener
     from gossamer.pipeline.options import ReadOptions
 
-    key = {"key": key_file.read_text("utf-8")} if key_file is not None else {}
-    options = ReadOptions.parse({"store": str(store), **key})
+    options = ReadOptions.parse({"store": str(store), **keys_in(key_file)})
     with open_for_reading(options.store) as log:
         reading = _Tail(log, opener(options))
         shown = 0

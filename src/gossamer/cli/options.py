@@ -22,7 +22,20 @@ from gossamer.settings import Settings
 
 T = TypeVar("T")
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
+
+def _named(name: str | None) -> str | None:
+    if name == "":
+        raise typer.BadParameter("the name of a group must not be empty")
+    return name
+
+
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.", callback=_named)]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Look at this running group, too: what limits its senders, and who falls behind.", callback=_named
+    ),
+]
 Address = Annotated[str | None, typer.Option(help="Multicast address and port, e.g. 239.192.77.7:7700.")]
 Interface = Annotated[str | None, typer.Option(help="Network interface, by address or name.")]
 Key = Annotated[str | None, typer.Option(help="The group's key, or @FILE to read it from a file.")]

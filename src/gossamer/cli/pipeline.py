@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.cli.ids import with_ids
+from gossamer.cli.log import keys_in
 from gossamer.cli.progress import waiting
 from gossamer.core.ids import channel_of, owner_of
 from gossamer.core.schema import SettingError
@@ -215,8 +216,7 @@ def _known_as(stream: int, names: dict[int, str]) -> str:
 def _options(store: Path, key_file: Path | None, **options: str) -> "ReadOptions":
     from gossamer.pipeline.options import ReadOptions
 
-    key = {"key": key_file.read_text("utf-8")} if key_file is not None else {}
-    return ReadOptions.parse({"store": str(store), **options, **key})
+    return ReadOptions.parse({"store": str(store), **options, **keys_in(key_file)})
 
 
 def log_options(log: Path | None, key_file: Path | None) -> "ReadOptions | None":

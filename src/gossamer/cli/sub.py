@@ -93,6 +93,8 @@ def sub(
         compile_where(where)
     if stats is not None and not stats.parent.is_dir():
         raise SettingError(f"--stats {stats}: there is no directory {stats.parent}")
+    if stats is not None and stats.is_dir():
+        raise SettingError(f"--stats {stats}: is a directory; name a file")
     seen = Numbered()
     printer = None if quiet else (_as_json if as_json else _as_text)
 

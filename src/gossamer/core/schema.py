@@ -7,7 +7,7 @@ A group of settings is a frozen dataclass whose fields are made with `setting`. 
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from math import isfinite
@@ -154,4 +154,6 @@ def _type_name(hint: Any) -> str:
         bool: "true or false",
         types.NoneType: "left out",
     }
+    if typing.get_origin(hint) is Callable:
+        return "a function"
     return names.get(hint, "a list" if typing.get_origin(hint) in (tuple, list) else "a table")

@@ -5,15 +5,18 @@ import logging
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gossamer.core.errors import Error
 from gossamer.core.ids import PacketId
+from gossamer.live.callbacks import FINISH_S, LATE, is_for_others
 from gossamer.live.errors import NotAMember
 from gossamer.live.group import Group
 from gossamer.live.home import Home
-from gossamer.live.misuse import check_subscription
+from gossamer.live.misuse import check_subscription, check_timeout
 from gossamer.live.notices import Notice, NoticeStream
 from gossamer.live.subscription import Item, Losses, Start, Subscription, WhenFull
 from gossamer.pubsub.channel_map import ChannelMap
@@ -26,6 +29,7 @@ from gossamer.wire.keys import KeyRing
 T = TypeVar("T")
 
 _log = logging.getLogger("gossamer")
+_NOT_YET = "not in the group yet: use `with gossamer.join_sync(...) as group`"
 _LAST_TURNS = 4
 """Turns of the loop in which callers that still wait learn that the group is over."""
 
@@ -96,6 +100,8 @@ class SyncSubscription:
 
     def _call_with(self, callback: Callable[[Item], Any]) -> None:
         for item in self:
+            if is_for_others(self._subscription):
+                return
             try:
                 callback(item)
                 if self._subscription.acks is not None and isinstance(item, Event):
@@ -105,7 +111,7 @@ class SyncSubscription:
 
     def close(self) -> None:
         """End the subscription."""
-        self._group.call(self._subscription.close)
+        self._group._end(self._subscription)
 
     def __enter__(self) -> Self:
         return self
@@ -113,8 +119,7 @@ class SyncSubscription:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if not self._group.is_over:
-            self.close()
+        self.close()
 
     def _next_batch(self, timeout: float | None, *, one_by_one: bool = False) -> list[Item] | None:
         if not self._group.is_over:
@@ -143,11 +148,16 @@ class SyncNotices:
 
     def get(self, timeout: float | None = None) -> Notice | None:
         """The next notice, or None at the end; Timeout if there is none within `timeout` seconds."""
-        return self._group.run(self._stream.get(timeout))
+        if not self._group.is_over:
+            try:
+                return self._group.run(self._stream.get(timeout))
+            except NotAMember:  # another thread leaves, and stopped the loop before this was done
+                self._group._wait_for_end()
+        return self._stream.next_or_none()
 
     def close(self) -> None:
-        """End the stream."""
-        self._group.call(self._stream.close)
+        """End the stream after what is there."""
+        self._group._end(self._stream)
 
 
 class SyncGroup:
@@ -159,8 +169,11 @@ class SyncGroup:
         self._news: queue.Queue[Home | BaseException] = queue.Queue()
         self._home: Home | None = None
         self._leave_timeout: float | None = None
+        self._callbacks: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
+        if self._thread.ident is not None:
+            raise NotAMember("this membership is over: join again for a new one")
         self._thread.start()
         outcome = self._news.get()
         if isinstance(outcome, BaseException):
@@ -172,13 +185,24 @@ class SyncGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        assert self._home is not None, "entered"
+        if self._home is None:
+            raise NotAMember(_NOT_YET)
         if self.is_over or self._home.is_copy:
             return  # we have left before, or the membership is the parent's
         self._home.loop.call_soon_threadsafe(self._leave.set)
         self._thread.join()
+        self._finish_callbacks()
         if error is None and not self._news.empty() and isinstance(unsent := self._news.get(), BaseException):
             raise unsent
+
+    def _finish_callbacks(self) -> None:
+        """Let callbacks take what has come, but not for ever; one of them may be the one that leaves."""
+        end = monotonic() + FINISH_S
+        for thread in self._callbacks:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, end - monotonic()))
+                if thread.is_alive():
+                    _log.warning(LATE, FINISH_S)
 
     def __repr__(self) -> str:
         return repr(self._group).replace("Group", "SyncGroup", 1)
@@ -188,6 +212,7 @@ class SyncGroup:
 
         `timeout` is how long to wait until everything published is safe, in place of `leave_timeout`; then `Unsent`.
         """
+        check_timeout(timeout)
         self._leave_timeout = timeout
         self.__exit__(None, None, None)
 
@@ -256,7 +281,9 @@ class SyncGroup:
         blocking = SyncSubscription(self, subscription)
         if callback is not None:
             name = f"gossamer-{self._group.name}-{pattern}"
-            threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True).start()
+            thread = threading.Thread(target=blocking.call_with, args=(callback,), name=name, daemon=True)
+            thread.start()
+            self._callbacks = [*filter(threading.Thread.is_alive, self._callbacks), thread]
         return blocking
 
     def request(self, subject: str, payload: Any = b"", /, *, timeout: float | None = 1.0, **attributes: Any) -> Event:
@@ -279,11 +306,12 @@ class SyncGroup:
             while (reply := self.run(_next(replies))) is not None:
                 yield reply
         finally:
-            self.run(replies.aclose())
+            with suppress(NotAMember):  # what is not read to its end may be closed much later
+                self.run(replies.aclose())
 
     def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
         """Answer a request, as `event.reply(payload)` does."""
-        event.reply(payload, **attributes)
+        self._group.reply(event, payload, **attributes)
 
     def notices(self) -> SyncNotices:
         """What happens to the group, from now on, as `Group.notices` tells it; a blocking iterator."""
@@ -350,6 +378,14 @@ class SyncGroup:
         """Whether this member has left the group."""
         return self._home is not None and self._home.loop.is_closed()
 
+    def _end(self, stream: Subscription | NoticeStream) -> None:
+        """End a stream; that of a group that was left has ended."""
+        if not self.is_over:
+            try:
+                self.call(stream.close)
+            except NotAMember:  # another thread leaves
+                self._wait_for_end()
+
     def _wait_for_end(self) -> None:
         """Wait until the loop, which has stopped, is closed; NotAMember in a forked child, which has no loop."""
         assert self._home is not None, "entered"
@@ -372,7 +408,7 @@ class SyncGroup:
 
     def _living(self) -> Home:
         if self._home is None:
-            raise NotAMember("not in the group yet: use `with gossamer.join_sync(...) as group`")
+            raise NotAMember(_NOT_YET)
         if self.is_over and not self._home.is_copy:
             raise NotAMember("this member has left the group: join again")
         return self._home
@@ -399,7 +435,7 @@ async def _next(replies: AsyncGenerator[Event]) -> Event | None:
 
 def join_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:
     """The group `name` with blocking calls, to be entered with `with`."""
-    return SyncGroup(name, settings or Settings(), trace=trace)
+    return SyncGroup(name, Settings() if settings is None else settings, trace=trace)
 
 
 def open_sync(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> SyncGroup:

@@ -18,7 +18,7 @@ def event_type(home: Home, reply: Replier, codec: Codec | None, base: type[Event
     """The class of events of one group: a request can be replied to, from any thread; a codec reads the payload."""
 
     def answer(self: Event, payload: Any = b"", /, **attributes: Any) -> None:
-        if "reply" not in self.attributes:
+        if type(self.attributes.get("reply")) is not int:  # an application may have an attribute of that name
             Event.reply(self)
         home.do(lambda: reply(self, payload, attributes))
 

@@ -11,8 +11,10 @@ from gossamer.live.subscription import Item, Subscription
 from gossamer.wire.events import Event
 
 _log = logging.getLogger("gossamer")
-_FINISH_S = 1.0
+FINISH_S = 1.0
 """How long a callback that is still busy may take when the member leaves."""
+
+LATE = "a callback did not finish within %.0f s after its member left"
 
 Callback = Callable[[Item], Any]
 
@@ -35,9 +37,9 @@ class Callbacks:
         A callback may be the one that leaves, and waits for us.
         """
         if others := self._tasks - {asyncio.current_task()}:
-            _, late = await asyncio.wait(others, timeout=_FINISH_S)
+            _, late = await asyncio.wait(others, timeout=FINISH_S)
             for task in late:
-                _log.warning("a callback did not finish within %.0f s after its member left", _FINISH_S)
+                _log.warning(LATE, FINISH_S)
                 task.cancel()
 
 
@@ -50,11 +52,26 @@ async def _call(subscription: Subscription, callback: Callback) -> None:
 
 async def _call_with_each(subscription: Subscription, callback: Callback) -> None:
     async for item in subscription:
+        if is_for_others(subscription):
+            return
         try:
             outcome = callback(item)
             if isawaitable(outcome):
                 await outcome
             if subscription.acks is not None and isinstance(item, Event):
                 await item.ack()
-        except Exception:  # the application's
+        except (Exception, asyncio.CancelledError) as error:  # the application's
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             _log.exception("a callback of the subscription to %r failed on %r", subscription.pattern, item)
+
+
+def is_for_others(subscription: Subscription) -> bool:
+    """Whether what waits is not for the callback any more: it is not done, so it comes again, or goes to others."""
+    return subscription.acks is not None and subscription.is_closed
+
+
+def _is_cancelled() -> bool:
+    """Whether we are, and not just something that the callback awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -58,6 +58,10 @@ class WrongType(Error, TypeError):
     """An argument of the wrong type; the message says what to pass."""
 
 
+class WrongValue(Error, ValueError):
+    """An argument that cannot be meant here; the message says what to pass."""
+
+
 class Unsent(Error, RuntimeError):
     """A member left before what it had published was safe: durable or, without a logger, with all that were there."""
 

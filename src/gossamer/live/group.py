@@ -50,7 +50,15 @@ from gossamer.live.latest import Latest, opener_of
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.mail import Mail
 from gossamer.live.member import Member
-from gossamer.live.misuse import check_group, check_payloads, check_ttl, not_an_event
+from gossamer.live.misuse import (
+    check_count,
+    check_group,
+    check_is,
+    check_payloads,
+    check_timeout,
+    check_ttl,
+    not_an_event,
+)
 from gossamer.live.multicast_check import multicast_reaches_us
 from gossamer.live.name_log import AskedNames, NameLog
 from gossamer.live.names import learn
@@ -100,7 +108,10 @@ MakeTransport = Callable[[Endpoint], Transport]
 
 
 class Group(Subscribing, Requesting, Inspecting, Channelled):
-    """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`."""
+    """A member of a group, made by `gossamer.join`; it leaves at the end of `async with`.
+
+    Its `name`, its `settings`, and `me`, which is its number and the `sender` of what it publishes, are there at once.
+    """
 
     def __init__(
         self,
@@ -201,6 +212,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
 
         `timeout` is how long to wait until everything published is safe, in place of `leave_timeout`; then `Unsent`.
         """
+        check_timeout(timeout)
         await self._leave(None, self.settings.leave_timeout if timeout is None else timeout, always=timeout is not None)
 
     async def _give_up(self, transport: Transport) -> None:
@@ -376,8 +388,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
     def publish(self, subject: str, payload: Any = b"", /, **attributes: Any) -> PacketId:
         """Send an event without waiting for anybody; returns the packet that will carry it. `Full` if nothing fits.
 
-        The payload is bytes, unless there is a `Settings.codec`. Two attributes have a meaning: `key` says what belongs
-        together, `ttl` after how many seconds the event is not worth delivering any more.
+        The payload is bytes, unless there is a `Settings.codec`. Three attributes have a meaning: `key` is what belongs
+        together, `ttl` after how many seconds an event is not worth delivering, and `reply` marks a request.
 
         Any thread may call it, in the order in which its events are sent; one that is far ahead of the event loop waits
         for it.
@@ -387,7 +399,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         try:
             return self._outboxes.publish(subject, payload, attributes or None)
         except (TypeError, ValueError) as error:
-            raise not_an_event(error, [payload]) from None
+            raise not_an_event(error, [payload], subject) from None
 
     def _publish_value(self, subject: str, value: Any = b"", /, **attributes: Any) -> PacketId:
         """`publish`, in a group with a codec."""
@@ -415,7 +427,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
             try:
                 taken, needed = self._outboxes.take(subject, payloads, at)
             except (TypeError, ValueError) as error:
-                raise not_an_event(error, payloads[at:]) from None
+                raise not_an_event(error, payloads[at:], subject) from None
             at += taken
             if at >= len(payloads):
                 break
@@ -431,6 +443,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         only until everything is sent. Durable is what `Settings.copies` loggers have; `copies` says how many of them
         this call relies on, and more than that is an error.
         """
+        check_timeout(timeout)
+        check_count("copies", copies)
         if copies > self.settings.copies:
             raise SettingError(
                 f"copies = {copies}: packets are kept until {self.settings.copies} loggers have them; "
@@ -446,6 +460,8 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
         long as they are away; Timeout after `timeout` seconds. Members that joined after the packet was published do
         not count.
         """
+        check_timeout(timeout)
+        check_is(packet, PacketId, "stable takes what publish returned, a packet")
         if not tells_stability(self._member.stack.settings):
             raise SettingError(f"protocol = {self.settings.protocol!r}: does not tell when a packet is stable")
         await self._safety.stable(packet, timeout)
@@ -477,7 +493,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
 
 def join(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:
     """The group `name`, to be entered with `async with`; `trace`, if given, takes the rows of what happens."""
-    return Group(name, settings or Settings(), trace=trace)
+    return Group(name, Settings() if settings is None else settings, trace=trace)
 
 
 async def open_group(name: str, settings: Settings | None = None, *, trace: RowBuffer | None = None) -> Group:

@@ -6,6 +6,7 @@ from gossamer.live.envelope import Envelope
 from gossamer.live.home import Home, at_home
 from gossamer.live.ledger import Ledger, known_members
 from gossamer.live.member import Member
+from gossamer.live.misuse import check_is
 from gossamer.live.names import name_of
 from gossamer.live.notices import Bulletin, NoticeStream
 from gossamer.wire.keys import KeyRing
@@ -19,6 +20,7 @@ class Inspecting:
     _envelope: Envelope
     _ledger: Ledger
     _bulletin: Bulletin
+    _is_over: bool
 
     @at_home
     def members(self) -> tuple[int, ...]:
@@ -47,7 +49,13 @@ class Inspecting:
 
     def name_of(self, member: int) -> str:
         """What people call a member; its number, if it has not said."""
+        check_is(member, int, "name_of takes the number of a member, such as event.sender")
         return name_of(member)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this member has left the group."""
+        return self._is_over
 
     @property
     def keys(self) -> KeyRing | None:

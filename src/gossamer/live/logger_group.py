@@ -35,7 +35,7 @@ def logger(
     """
     from gossamer.store.on_disk import open_store
 
-    settings = settings or Settings()
+    settings = Settings() if settings is None else settings
     tuned = replace(settings, tuning={**retention(retain), **settings.tuning})
     opened = open_store(store, group=name)
     identity = member_number(name, str(opened.created_ns()))

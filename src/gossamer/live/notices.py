@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, Self
 from weakref import WeakSet
 
 from gossamer.live.errors import Timeout
+from gossamer.live.misuse import within
 
 _log = logging.getLogger("gossamer")
 
@@ -75,12 +76,16 @@ class NoticeStream:
     async def get(self, timeout: float | None = None) -> Notice | None:
         """The next notice, or None at the end; Timeout if there is none within `timeout` seconds."""
         try:
-            async with asyncio.timeout(timeout):
+            async with within(timeout):
                 while not self._waiting and not self._closed:
                     self._ready.clear()
                     await self._ready.wait()
         except TimeoutError:
             raise Timeout(f"no notice within {timeout} s") from None
+        return self.next_or_none()
+
+    def next_or_none(self) -> Notice | None:
+        """The next notice, if there is one now."""
         if self._dropped:
             dropped, self._dropped = self._dropped, 0
             return Notice("notices-dropped", f"{dropped} notices were not read in time", times=dropped, time=time())

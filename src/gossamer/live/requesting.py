@@ -4,7 +4,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from gossamer.core.ids import PacketId
+from gossamer.live.errors import WrongValue
 from gossamer.live.home import Home, at_home
+from gossamer.live.misuse import check_count, check_is, check_timeout
 from gossamer.live.outboxes import Outboxes
 from gossamer.live.requests import Requests
 from gossamer.wire.events import Event
@@ -30,6 +32,7 @@ class Requesting:
 
         Timeout if none comes for `timeout` seconds; NobodyListens, at once, if no member subscribes to the subject.
         """
+        check_timeout(timeout)
         return await self._requests.one(subject, self._asking(subject, payload, attributes), timeout)
 
     async def request_many(
@@ -47,11 +50,16 @@ class Requesting:
         NobodyListens, at once, if no member subscribes to the subject.
         """
         self._home.check_here("request in that thread, or use gossamer.join_sync")
+        check_timeout(timeout)
+        if limit is not None:
+            check_count("limit", limit)
         async for reply in self._requests.many(subject, self._asking(subject, payload, attributes), timeout, limit):
             yield reply
 
     def _asking(self, subject: str, payload: Any, attributes: dict[str, Any]) -> Callable[[int], Awaitable[None]]:
         """What publishes a request under its number, at once."""
+        if "reply" in attributes:
+            raise WrongValue("a request has its own attribute `reply`: call yours something else")
 
         async def publish(number: int) -> None:
             await self.publish_wait(subject, payload, **attributes, reply=number)
@@ -61,4 +69,5 @@ class Requesting:
 
     def reply(self, event: Event, payload: Any = b"", /, **attributes: Any) -> None:
         """Answer a request, as `event.reply(payload)` does."""
+        check_is(event, Event, "reply takes the event of a request")
         event.reply(payload, **attributes)

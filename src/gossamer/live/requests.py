@@ -40,13 +40,17 @@ _SUBJECTS_MAX = 1000
 class _Asked:
     """A request that waits for replies."""
 
-    def __init__(self, subject: str) -> None:
+    def __init__(self, subject: str, *, many: bool = False) -> None:
         self.subject = subject
+        self.many = many
+        """Whether further replies are waited for after the first one."""
         self.replies: deque[Event] = deque()
         self.ready = asyncio.Event()
         self.poll: Poll | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.answered = False
+        self.over = False
+        """Whether nobody is left that could reply again."""
         self.error: BaseException | None = None
 
     async def wait(self) -> None:
@@ -106,7 +110,7 @@ class Requests:
         limit: int | None,
     ) -> AsyncGenerator[Event]:
         """Publish the request, which is told its number, and yield replies, at most `limit`, until the time is over."""
-        number, asked = next(self._numbers), _Asked(subject)
+        number, asked = next(self._numbers), _Asked(subject, many=True)
         self._waiting[number] = asked
         try:
             async with asyncio.timeout(timeout) as clock:
@@ -132,11 +136,21 @@ class Requests:
 
     def _ask_later(self, number: int, asked: _Asked) -> None:
         patience = _ASK_AFTER_S + max(self._member.stack.round_trips.times.values(), default=0.0)
-        asked.timer = asyncio.get_running_loop().call_later(patience, self._who_listens, number)
+        asked.timer = asyncio.get_running_loop().call_later(patience, self._look, number)
+
+    def _look(self, number: int) -> None:
+        """Ask who listens, unless somebody has replied: then there is time to look whether others may."""
+        asked = self._waiting.get(number)
+        if asked is not None and asked.answered:
+            asked.timer = asyncio.get_running_loop().call_later(_WATCH_S, self._who_listens, number)
+        else:
+            self._who_listens(number)
 
     async def _next(self, asked: _Asked, deadline: float | None) -> Event | None:
         """The next reply; None when the time is over, and NobodyListens if there cannot be one."""
         while not asked.replies:
+            if asked.over:
+                return None
             try:
                 with self._mail.awaited():
                     async with asyncio.timeout_at(deadline):
@@ -190,7 +204,7 @@ class Requests:
     def _who_listens(self, number: int) -> None:
         """No reply has come yet: ask who listens, or look whether those that were asked are still there."""
         asked = self._waiting.get(number)
-        if asked is None or asked.answered:
+        if asked is None or (asked.answered and not asked.many):
             return
         members = known_members(self._member)
         if asked.poll is None:
@@ -208,7 +222,10 @@ class Requests:
         varint.put(question, number)
         for member in poll.to_ask():
             self._mail.write(member, WHO_LISTENS, bytes(question) + asked.subject.encode())
-        if poll.nobody and not asked.answered:
+        if poll.nobody and asked.answered:
+            asked.over = True
+            asked.ready.set()
+        elif poll.nobody:
             asked.error = NobodyListens(
                 f"group {self._group!r}: nobody subscribes to {asked.subject!r}, so nobody can reply"
             )

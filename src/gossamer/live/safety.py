@@ -7,7 +7,7 @@ from time import monotonic
 from gossamer.core.ids import PacketId, channel_of, owner_of
 from gossamer.core.inputs import ConfirmAsked, GoAsked
 from gossamer.core.packet_sets import Horizon
-from gossamer.live.errors import NotDurable, Timeout, Unsent
+from gossamer.live.errors import NotDurable, Timeout, Unsent, WrongValue
 from gossamer.live.member import Member
 from gossamer.live.outboxes import Outboxes
 from gossamer.live.waiting import Waiting
@@ -101,9 +101,9 @@ class Safety:
         """Wait until every member that listens has confirmed that it has this packet of ours."""
         channel = channel_of(packet.sender)
         if owner_of(packet.sender) != self._member.me:
-            raise ValueError(f"packet {packet}: only its sender learns that a packet is stable")
+            raise WrongValue(f"packet {packet}: only its sender learns that a packet is stable")
         if packet.seqno >= self._outboxes.lasts().get(channel, 0):
-            raise ValueError(f"packet {packet}: has not been published yet")
+            raise WrongValue(f"packet {packet}: has not been published yet")
         self._outboxes.send()
         try:
             await self._waiting.until(lambda: self._is_stable(packet, channel), timeout)

@@ -64,10 +64,14 @@ class Subscribing:
         check_subscription((pattern, *patterns), callback)
         if durable is not None:
             self._durables.check(durable)
+        if queue is None and queue_by != "any":
+            raise SettingError(f"queue_by = {queue_by!r}: is for a subscription with queue=, which is not given")
         queue_id = None if queue is None else self._queues.check(queue, (pattern, *patterns), where, queue_by)
         wish = self._checked(start, durable, queue)
         given = self.settings
-        room = Room(given.queue_events, given.queue_bytes, when_full or cast(WhenFull, given.when_full))
+        room = Room(
+            given.queue_events, given.queue_bytes, cast(WhenFull, given.when_full) if when_full is None else when_full
+        )
         subscription = self._inbox.subscribe((pattern, *patterns), where, losses, room, echo)
         self._channels.look()
         if queue_id is not None:

@@ -19,6 +19,7 @@ from gossamer.core.packet_sets import Horizon
 from gossamer.core.schema import SettingError
 from gossamer.live.errors import Overrun, Timeout
 from gossamer.live.home import at_home
+from gossamer.live.misuse import check_timeout, within
 from gossamer.live.names import name_of
 from gossamer.wire.events import Event
 
@@ -288,7 +289,7 @@ class Subscription:
         What has come waits to be read, so read meanwhile if it may be more than `queue_events`.
         """
         try:
-            async with asyncio.timeout(timeout):
+            async with within(timeout):
                 await self._past_is_here.wait()
         except TimeoutError:
             raise Timeout(f"the past was not complete within {timeout} s: {len(self.rewound)} senders") from None
@@ -351,7 +352,7 @@ class Subscription:
     async def get(self, timeout: float | None = None) -> Item | None:
         """The next item, or None at the end; Timeout if nothing comes for `timeout` seconds."""
         try:
-            async with asyncio.timeout(timeout):
+            async with within(timeout):
                 return await anext(self)
         except StopAsyncIteration:
             return None
@@ -385,7 +386,7 @@ class Subscription:
                 if timeout is None:  # the usual case: a timeout that never fires costs as much as the wait
                     await self._fetch()
                 else:
-                    async with asyncio.timeout(timeout):
+                    async with within(timeout):
                         await self._fetch()
         except StopAsyncIteration:
             return None
@@ -412,6 +413,7 @@ class Subscription:
 
     async def _commit_but(self, unread: int, timeout: float | None, *, wait: bool) -> None:
         """Commit all that was taken but for the last so many items."""
+        check_timeout(timeout)
         if self.acks is None:
             raise Misuse("nobody waits for a commit: subscribe with durable='name' or queue='name'")
         await self.acks.commit(unread, timeout, wait=wait)

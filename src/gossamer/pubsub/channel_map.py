@@ -74,7 +74,7 @@ class ChannelMap:
     _remembered: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rules", tuple(Rule(*rule) for rule in self.rules))
+        object.__setattr__(self, "rules", _rules_of(self.rules))
         _check_numbers(self.version, self.channels)
         _check_rules(self.rules, self.channels)
         object.__setattr__(self, "_first", FirstMatch([rule.pattern for rule in self.rules]))
@@ -173,6 +173,13 @@ class ChannelMap:
         if found.to_bytes() != data:
             raise ChannelMapError("malformed map: not written as short as possible")
         return found
+
+
+def _rules_of(rules: Any) -> tuple[Rule, ...]:
+    try:
+        return tuple(Rule(*rule) for rule in rules)
+    except TypeError:
+        raise ChannelMapError("rules must be a list of Rule(pattern, channel), like Rule('quotes.>', 1)") from None
 
 
 def _check_numbers(version: Any, channels: Any) -> None:

@@ -278,7 +278,7 @@ class Settings:
     ) -> Self:
         """Settings for a group of `members` with `loss`, ready for `join`, with the numbers of `gossamer plan`.
 
-        ValueError names the argument, its value and what is allowed if there is no such plan. To add an address or a
+        SettingError names the argument, its value and what is allowed if there is no such plan. To add an address or a
         key, use `dataclasses.replace` on the result.
         """
         wanted = plan(members=members, loss=loss, failure=failure, rate=rate, size=size, rtt=rtt, senders=senders)

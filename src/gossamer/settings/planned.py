@@ -1,10 +1,12 @@
 """The planner with the message sizes of our wire format, used by `Settings.planned` and `gossamer plan`."""
 
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from gossamer.core.messages import Ack, Data, Gossip, Heartbeat, Heartbeats, Repair, Request
 from gossamer.core.packets import Packet
 from gossamer.core.ranges import RangeSet
+from gossamer.core.schema import SettingError
 from gossamer.wire import size as wire_size
 
 if TYPE_CHECKING:
@@ -17,15 +19,24 @@ TYPICAL_SEQNO = 100_000
 
 
 def plan(*, members: int, size: int = 1024, senders: int | None = None, **demand: float) -> "Plan":
-    """Make the plan of `Settings.planned` and `gossamer plan`: `analysis.planner` with the sizes of our messages."""
+    """Make the plan of `Settings.planned` and `gossamer plan`: `analysis.planner` with the sizes of our messages.
+
+    SettingError names the argument, its value and what is allowed if there is no such plan.
+    """
     from gossamer.analysis.forecast import Demand
     from gossamer.analysis.planner import check
     from gossamer.analysis.planner import plan as make
 
+    for name, value in {"members": members, "size": size, "senders": senders or 1, **demand}.items():
+        if not isinstance(value, Real):
+            raise SettingError(f"{name} is {value!r}; allowed: a number")
     senders = min(SENDERS, members - 1) if senders is None else senders
     wanted = Demand(members=members, size=size, senders=senders, **demand)
-    check(wanted)
-    return make(wanted, wire_sizes(size))
+    try:
+        check(wanted)
+        return make(wanted, wire_sizes(size))
+    except ValueError as error:
+        raise SettingError(str(error)) from None
 
 
 def wire_sizes(size: int, seqno: int = TYPICAL_SEQNO) -> "Sizes":
