@@ -440,8 +440,7 @@ class Group(Subscribing, Requesting, Inspecting, Channelled):
 
         It waits for a logger that is away; Timeout after `timeout` seconds. `NotDurable` if some of it will never
         be logged, because all loggers have left for good or there was no room to keep it. With `durable=False`, wait
-        only until everything is sent. Durable is what `Settings.copies` loggers have; `copies` says how many of them
-        this call relies on, and more than that is an error.
+        only until all is sent. Durable is what `Settings.copies` loggers have; `copies` must not be more than that.
         """
         check_timeout(timeout)
         check_count("copies", copies)

@@ -1,5 +1,6 @@
 """The group as an application looks at it: members, notices, counters."""
 
+from numbers import Integral
 from typing import Any
 
 from gossamer.live.envelope import Envelope
@@ -49,7 +50,7 @@ class Inspecting:
 
     def name_of(self, member: int) -> str:
         """What people call a member; its number, if it has not said."""
-        check_is(member, int, "name_of takes the number of a member, such as event.sender")
+        check_is(member, Integral, "name_of takes the number of a member, such as event.sender")
         return name_of(member)
 
     @property
