@@ -48,34 +48,3 @@ def test_what_the_member_that_was_asked_sends_late_was_not_lost_even_if_another_
     for number in range(1, 7):
         stack.step(NOW + 1.0, Received(slow, [Packet(SENDER, number, b"x")], "peer"))
     assert answer.missing_count == 2
-
-
-def asking(**more):
-    """A member that has asked for eight packets just now, and whom."""
-    table = {"loggers": 0, "request_packets": 32, "ask_again": 0.001, "gossip_period": 10.0, **more}
-    stack = Stack(ME, (ME, SENDER, OTHER), preset("rpbcast", table), Random(1))
-    stack.step(NOW, Received(SENDER, [Packet(SENDER, 0, b"x")], "first_pass"))
-    stack.step(NOW, Received(SENDER, [Packet(SENDER, 9, b"x")], "first_pass"))
-    (request,) = (e for e in stack.step(NOW, Woke()) if isinstance(e, Unicast) and isinstance(e.message, Request))
-    return stack, request.to
-
-
-def test_what_the_last_packet_of_an_answer_shows_to_be_lost_is_asked_for_again_at_once():
-    stack, asked = asking()
-    for number in (1, 2, 3, 5, 6, 8):
-        stack.step(NOW + 0.002, Received(asked, [Packet(SENDER, number, b"x")], "peer"))
-    again = requests_in(stack.step(NOW + 0.002, Woke()))
-    assert again == [[4, 7]]
-
-
-def test_what_another_member_sends_does_not_show_what_is_lost_of_an_answer():
-    stack, asked = asking()
-    stack.step(NOW + 0.002, Received(SENDER + OTHER - asked, [Packet(SENDER, 8, b"x")], "peer"))
-    assert not requests_in(stack.step(NOW + 0.002, Woke()))
-
-
-def test_an_answer_that_may_come_in_two_ways_is_given_its_time():
-    """One that many ask for is multicast, and waits in another socket."""
-    stack, asked = asking(multicast_after=2)
-    stack.step(NOW + 0.002, Received(asked, [Packet(SENDER, 8, b"x")], "peer"))
-    assert not requests_in(stack.step(NOW + 0.002, Woke()))

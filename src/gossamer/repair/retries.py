@@ -8,11 +8,6 @@ the sender could not serve them all), then of anybody, each time with a longer p
 round, the rounds take over. Until then what was asked for is on its way, however many rounds a round trip takes, and no
 gossip asks for it.
 
-A member sends what it was asked for in the order of the numbers. So (as in RACK, RFC 8985) when the last packet of a
-request is here, what is missing of it, and of what was asked for before and is below, was lost, or that member does not
-have it: it is asked for again at once. On a busy host an answer may take long now and then, and with one packet in ten
-to be asked for twice, all others would wait for as long as the slowest answers take, in FIFO order.
-
 Where an answer takes long, so does it to notice that there will be none. There two members are asked at once, as long
 as that concerns few packets: if both answer, one packet in a hundred comes twice, at most.
 
@@ -21,7 +16,7 @@ until a packet that was in it comes, even if that is too late. And it learns how
 (`core.reordering`): a gap is given that time before it counts as a loss.
 """
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count as counter
 from math import inf
 from typing import NamedTuple
@@ -67,11 +62,6 @@ class _Asked(NamedTuple):
     wanted: PacketSets
     at: float
 
-    def ends_at(self, sender: int, last: int) -> bool:
-        """Whether it is for packets of `sender` only, none of them beyond `last`."""
-        numbers = self.wanted.get(sender)
-        return numbers is not None and len(self.wanted) == 1 and numbers.last <= last
-
 
 class _Timed(NamedTuple):
     """One packet of a request, by which its answer is timed."""
@@ -100,7 +90,6 @@ class RetryingNegativeGossip(NegativeGossip):
         super().__init__(ladder)
         self._asked: list[_Asked] = []  # a heap: the next that is due comes first
         self._late: list[_Late] = []  # another
-        self._lasts: dict[tuple[int, int, int], float] = {}  # by peer and sender, the last of a request: when that was
         self._numbers = counter()
         self._timed: dict[int, _Timed] = {}  # for each peer one packet that it was asked for
         self._reordering: dict[int, Reordering] = {}  # by sender
@@ -186,32 +175,6 @@ class RetryingNegativeGossip(NegativeGossip):
             del self._timed[source]
             self.ladder.round_trips.measured(source, (timed.came_at or now) - timed.asked_at, may_wait=True)
 
-    def repaired(self, now: float, source: int, run: Run) -> None:
-        """If it is the last packet that `source` was asked for, nothing more will come of that request."""
-        super().repaired(now, source, run)
-        sender, last = run[0].sender, run[-1].seqno
-        asked_at = self._lasts.pop((source, sender, last), None)
-        if asked_at is not None and self._answers_in_order(source, sender):
-            self._end_requests(now, source, sender, last, asked_at)
-
-    def _answers_in_order(self, peer: int, sender: int) -> bool:
-        """Not a logger, which serves from memory and from its disk; nor where others answer for it, or many together.
-
-        Nor where packets overtake each other.
-        """
-        ladder, reordering = self.ladder, self._reordering.get(sender)
-        if ladder.settings.multicast_after or ladder.buffer.selects or peer in ladder.roster.loggers:
-            return False
-        return reordering is None or reordering.tolerance() <= 0
-
-    def _end_requests(self, now: float, peer: int, sender: int, last: int, asked_at: float) -> None:
-        """Look at once what has not come of them, as soon as all is taken in that came in this instant."""
-        for at, request in enumerate(self._asked):
-            if request.target == peer and request.at <= asked_at and request.ends_at(sender, last):
-                self._asked[at] = request._replace(due=min(now, request.due))
-        heapify(self._asked)
-        self._retry.set(now)
-
     def _patience(self, peer: int) -> float:
         """How long an answer of `peer` may take; a round, as long as nothing is known."""
         return self.ladder.round_trips.patience(peer, self.ladder.settings.gossip_period)
@@ -272,9 +235,6 @@ class RetryingNegativeGossip(NegativeGossip):
         wait = patience + (self._pause(times) if self._is_repeated(times) else 0.0)
         due = now + (max(wait, self._asking.timeout()) if count(wanted) > _FEW else wait)
         heappush(self._asked, _Asked(due, next(self._numbers), times, target, wanted, now))
-        if len(wanted) == 1:
-            sender, numbers = next(iter(wanted.items()))
-            self._lasts[target, sender, numbers.last] = now
         self._retry.set(self._asked[0].due)
 
     def _pause(self, times: int) -> float:
@@ -298,8 +258,6 @@ class RetryingNegativeGossip(NegativeGossip):
     def _ask_again(self, now: float, out: Effects) -> None:
         while self._asked and self._asked[0].due <= now:
             request = heappop(self._asked)
-            for sender, numbers in request.wanted.items():
-                self._lasts.pop((request.target, sender, numbers.last), None)
             left = self._asking.still(request.wanted)
             self._asking.answered(now, request.target, request.at, request.wanted, left)
             if request.times < _BY_ROUNDS:
