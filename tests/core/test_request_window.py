@@ -181,6 +181,38 @@ def test_beside_what_comes_by_itself_a_quarter_of_it_may_be_asked_for_however_lo
     assert 0.2 * 400 <= window.size <= 0.3 * 400
 
 
+@pytest.mark.parametrize("peers_that_lack_it", [0, 1])
+def test_losses_do_not_cut_what_is_asked_for_beside_far_more_that_comes_by_itself(peers_that_lack_it: int) -> None:
+    """The line loses one in twenty, or now and then a peer has lost much of the same: neither is a queue of ours."""
+    window, rng, now = RequestWindow(2048), Random(1), 0.0
+    window.measured(now, SERVER, 0.002)
+    for turn in range(400):
+        now += 0.012  # everything takes long, because the host is busy
+        lost = sum(rng.random() < 0.05 for _ in range(40)) + 15 * peers_that_lack_it * (turn % 8 < 4)
+        window.needed()
+        window.arrived += 700
+        window.came(40 - lost)
+        window.missed(lost)
+        window.answered(now, now - 0.012, 40, lost)
+        window.measured(now, SERVER, 0.012)
+        assert turn < 40 or window.size >= 0.2 * 700
+
+
+def test_what_came_by_itself_counts_for_a_while_after_it_has_stopped() -> None:
+    """Its sender may wait for this very member, whose repairs have the path to themselves."""
+    window, now = RequestWindow(2048), 0.0
+    sizes = {}
+    for turn in range(600):
+        now += 0.01
+        window.needed()
+        window.arrived += 600 * (turn < 100)
+        window.came(20)
+        window.measured(now, SERVER, 0.01 if turn else 0.0005)
+        sizes[turn] = window.size
+    assert min(sizes[turn] for turn in range(90, 130)) >= 0.15 * 600
+    assert sizes[599] < 0.1 * 600
+
+
 def test_a_window_does_not_insist_if_much_does_not_come() -> None:
     assert beside_others(missed=1).size <= 0.1 * 8333 * 0.06
 

@@ -141,8 +141,11 @@ class Asking:
                 remove(self._in_vain, sender, first, last)
             if self._overdue:
                 remove(self._overdue, sender, first, last)
-            for mark in [m for m in self._marks if m[0] == sender and first <= m[1] <= last] if self._marks else ():
-                del self._marks[mark]
+            if first == last:  # most repairs
+                self._marks.pop((sender, first), None)
+            elif self._marks:
+                for mark in [m for m in self._marks if m[0] == sender and first <= m[1] <= last]:
+                    del self._marks[mark]
         assert self.wanted_count >= 0 <= self._asked_count
         return True
 

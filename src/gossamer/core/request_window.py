@@ -50,6 +50,9 @@ _BESIDE = 0.25
 """The share of what comes by itself that may be asked for beside it."""
 _OVERLOAD, _ERODE = 0.25, 0.7
 """If more than this share does not come, the path carries less than we thought, by that factor."""
+_RISE_S, _FADE_S = 0.1, 1.0
+"""How fast what comes by itself is measured over about the first time, and remembered for the second: if it stops, its
+sender may wait for what we lack."""
 _TRY = 8
 """At every so many changes we try a larger window, whatever the delay."""
 _GROWN = 0.1
@@ -79,7 +82,9 @@ class RequestWindow:
     """The window of a member that asks; `limit` is the most it may ever be."""
 
     __slots__ = (
+        "_arriving",
         "_askers",
+        "_beside",
         "_best",
         "_came",
         "_carried",
@@ -109,6 +114,8 @@ class RequestWindow:
         self._carried = carried
         self._trust = 1.0  # in what we are told of that
         self._goal = self.size  # to which it grows
+        self._arriving = 0.0  # packets a second that came by themselves, lately
+        self._beside = 0.0  # it is never less, because of these
         self._best: tuple[dict[int, float], dict[int, float]] = {}, {}  # by peer: in this epoch, and the one before
         self._epoch = self._changes_at = 0.0
         self._times = AnswerTimes()
@@ -155,12 +162,18 @@ class RequestWindow:
         """These were asked for and have not come in time."""
         self._missed += packets
         if self._times.missed(packets, self.size):
+            self._arriving = self._beside = 0.0  # nothing has come for so long that nothing is known
             self._resize(self.size // 2)
 
     def answered(self, now: float, asked_at: float, asked: int, missing: int) -> None:
-        """A request for `asked` packets is over; so many of them have not come."""
+        """A request for `asked` packets is over; so many of them have not come.
+
+        As long as little is asked for beside what comes by itself, that says nothing of queues.
+        """
+        if self.size <= self._beside:
+            return
         if self._overflow.answered(now, asked_at, asked, missing, self.size, waiting=self._waits):
-            self._resize(round(self._overflow.within(self.size)))
+            self._resize(round(max(self._overflow.within(self.size), self._beside)))
 
     def measured(self, now: float, peer: int, seconds: float) -> None:
         """A packet has come from `peer` this long after it was asked for."""
@@ -185,14 +198,17 @@ class RequestWindow:
         passed = max(now - self._last.end, _CLOCK_S)
         before, self._last = self._last, _Period(now, self.size, self._came / passed)
         self._turn += 1
-        least = self._insisted(self.arrived / passed)
+        least = self._insisted()
         if self._missed > self._came:
             size = self.size / 2
         elif self._ratio >= 1.0 or self._turn % _TRY == 0 or self._last.pays(before):
             size = _GROWTH * self.size
         else:
             size = (self.size + self.size * self._ratio + self._overflow.spare) / 2
-        size = self._overflow.within(max(size, least))
+        more = self.arrived / passed - self._arriving
+        self._arriving += more * min(1.0, passed / (_RISE_S if more > 0 else _FADE_S))
+        self._beside = _BESIDE * self._arriving * self._times.usual
+        size = max(self._overflow.within(max(size, least)), self._beside)
         if size < self.size or self._needed:
             self._resize(round(size))
         self._changes_at = now + self._times.usual
@@ -200,12 +216,11 @@ class RequestWindow:
         self._waits = self._ratio < 1.0
         self._ratio, self._needed = 0.0, False
 
-    def _insisted(self, arriving: float) -> float:
-        """As many packets as our share of the path, or of what arrives, brings in the time that an answer takes."""
+    def _insisted(self) -> float:
+        """As many packets as our share of the path brings in the time that an answer takes."""
         lost = self._missed / max(1, self._missed + self._came)
         self._trust = self._trust * _ERODE if lost > _OVERLOAD else min(1.0, self._trust / _ERODE)
-        share = max(_INSIST * self._carried(), _BESIDE * arriving)
-        return self._trust * share * self._times.usual
+        return self._trust * _INSIST * self._carried() * self._times.usual
 
     def _resize(self, size: int) -> None:
         self._goal = min(self._limit, max(_LEAST, size))

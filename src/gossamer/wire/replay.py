@@ -54,18 +54,29 @@ class ReplayWindow:
             self.following = counter + 1
 
     def mark_all(self, first: int, following: int) -> None:
-        """Remember all counters from `first` up to and without `following`, none of which was refused."""
-        while first < following and first & 7:
-            self.mark(first)
-            first += 1
-        while first + 8 <= following:
-            self.mark(first)
-            self._bits[(first >> 3) & self._bytes - 1] = 0xFF
-            first += 8
-            self.following = max(self.following, first)
-        while first < following:
-            self.mark(first)
-            first += 1
+        """Remember all counters from `first` up to and without `following`, none of which was refused.
+
+        Where packets are lost these are few each time, and a step for each of them would be most of the work.
+        """
+        if first >= following:
+            return
+        at, last = first >> 3, following - 1 >> 3
+        if last > self._top:
+            self._clear(self._top + 1, min(last - self._top, self._bytes))
+            self._top = last
+        if following > self.following:
+            self.following = following
+        begins, ends = 0xFF << (first & 7) & 0xFF, 0xFF >> (~(following - 1) & 7)
+        bits, mask = self._bits, self._bytes - 1
+        if at == last:
+            bits[at & mask] |= begins & ends
+            return
+        oldest = last - mask  # what came before is below the window by now
+        if at >= oldest:
+            bits[at & mask] |= begins
+        for whole in range(max(at + 1, oldest), last):
+            bits[whole & mask] = 0xFF
+        bits[last & mask] |= ends
 
     def _clear(self, first: int, count: int) -> None:
         first &= self._bytes - 1
