@@ -17,7 +17,6 @@ from tests.ordering.test_total import scenario
 def only_the_long_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Follower, "_is_next", lambda *_: False)
     monkeypatch.setattr(Primary, "_may_be_enough", lambda *_: True)
-    monkeypatch.setattr(Primary, "_counted", property(lambda _: None, lambda *_: None), raising=False)
 
 
 @pytest.mark.parametrize("members", [4, 6])

@@ -31,7 +31,6 @@ class Primary(Follower):
     def __init__(self, ladder: Ladder, host: Host, branch: int = 0, opened: Mark | None = None) -> None:
         super().__init__(ladder, host, branch, opened)
         self.kept: dict[int, int] = {}  # below which place each site keeps everything
-        self._counted: Sites | None = None  # the sites that decided, alone, when their words were counted last
         self._alike: tuple[Roster, Sites, bool] | None = None  # the last answer to `_settle_alone`, and about whom
         self.answering = Answering()
         self.told: Horizon = {}  # how far senders have come in channels that it does not hear
@@ -120,17 +119,10 @@ class Primary(Follower):
         self.host.knows_more(now, out)
 
     def _look_for_settled(self, now: float, out: Effects) -> int:
-        """Places were given: settle what can be, and say who should answer at once, and look whether they do.
-
-        That we keep them, too, settles nothing in a group of three or more: our word was the highest before.
-        """
+        """Places were given: settle what can be, and say who should answer at once, and look whether they do."""
         log = self.log
         assert log is not None
-        alone = log.alone(self.settled)
-        if alone is not None and alone is self._counted and len(alone.lives) > 2:
-            self.kept[self.ladder.me] = log.end
-        else:
-            self._settle(now, out)
+        self._settle(now, out)
         asked = self._asked(now)
         if self.settled < log.end and self.is_atomic:
             due = self.answering.given(now, log.end)
@@ -216,7 +208,6 @@ class Primary(Follower):
         """Settle what most sites keep: of all sites that may decide. Returns whether anything was."""
         assert self.log is not None
         self.kept[self.ladder.me] = self.log.end
-        self._counted = self.log.alone(self.settled)
         settled = min([sites.kept_by_most(self.kept) for sites in self.log.sites(self.settled)])
         if settled <= self.settled or self.log.graph_before(settled) != self.graph:
             return False  # places of earlier graphs are settled only with one of this
